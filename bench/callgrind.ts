@@ -19,7 +19,7 @@ export const instructionParts = [
   'C library',
 ] as const
 
-/** What the objects of a process are, in words; code that was compiled at run time is in none. */
+/** The part that an object file of the process belongs to. Code that was compiled at run time is in no object file. */
 function partOf(object: string): string {
   if (object.includes('libonnxruntime')) return 'ONNX Runtime'
   if (object.includes('onnxruntime_binding')) return "onnxruntime-node's binding"
@@ -29,7 +29,7 @@ function partOf(object: string): string {
   return 'C library'
 }
 
-/** Sums up what callgrind wrote of one thread: the cost of each function itself, by the object that it is in. */
+/** Sums up what callgrind wrote about one thread: the cost of each function itself, by the object file that it is in. */
 export function instructionsOf(file: string): Instructions {
   const names = new Map<string, string>()
   const sums: Record<string, number> = {}
@@ -51,7 +51,7 @@ export function instructionsOf(file: string): Instructions {
   return sums
 }
 
-/** Of ONNX Runtime, in a whole run: a thread with fewer runs no model. */
+/** Instructions in ONNX Runtime during a whole run. A thread with fewer runs no model. */
 const leastOfWorker = 1_000_000
 const program = fileURLToPath(new URL('programs/requests.mjs', import.meta.url))
 
@@ -63,9 +63,9 @@ export interface ThreadInstructions {
 }
 
 /**
- * Instructions of one request on the application's thread, and on the worker's if there is one, by valgrind, which takes
- * minutes. Two runs of different length are set against each other, so that start and warming up fall out. Ours are
- * handed over: so slowed down no run is short enough to be inline.
+ * Counts the instructions of one request with valgrind, which takes minutes: on the application's thread, and on the worker's
+ * if there is one. They are the difference of two runs of different length, without start and warming up. zerohop's batches
+ * are dispatched to the worker: under valgrind no run is short enough to be inline.
  */
 export function instructionsPerRequest(
   side: OurSide | 'batcher',
@@ -97,7 +97,10 @@ export function instructionsPerRequest(
   })
 }
 
-/** The thread that runs the model beside the application's, if there is one: threads that only open it spend about the same in both runs. */
+/**
+ * The thread that runs the model beside the application's, if there is one. A thread that only opens the model spends about the
+ * same in both runs.
+ */
 export function workerOf(
   [, ...threads]: readonly Instructions[],
   [, ...others]: readonly Instructions[],
@@ -110,7 +113,7 @@ export function workerOf(
     .toSorted((a, b) => ran(b) - ran(a))[0]
 }
 
-/** Of the whole process, by thread. */
+/** Instructions of the whole process, by thread. */
 function counted(told: object): Instructions[] {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {

@@ -1,5 +1,5 @@
-// Instructions of one request to the identity model, by thread and by what they are spent on: tsx bench/instructions.ts [sides]. It
-// needs valgrind and takes some minutes.
+// Counts the instructions of one request to the identity model, by thread and by what they are spent on:
+// tsx bench/instructions.ts [sides]. It needs valgrind and takes some minutes.
 import { instructionParts, instructionsPerRequest } from './callgrind.ts'
 import { benchModel } from './models.ts'
 import type { OurSide } from './side.ts'

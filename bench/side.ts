@@ -14,8 +14,8 @@ export const executors = ['native', 'binding'] as const
 export type OurSide = keyof typeof ourSides
 
 /**
- * Ours, or what there is without it: onnxruntime-node as it comes (`plain`), its requests joined on the application's thread by
- * a few lines (`batcher`) or by the package dataloader, or a session in each thread of a Piscina.
+ * zerohop, or an alternative to it: onnxruntime-node as it comes (`plain`); with requests joined on the application's thread, by
+ * a few lines (`batcher`) or the package dataloader; or with a session in each thread of a Piscina.
  */
 export type Side = OurSide | 'plain' | 'batcher' | 'dataloader' | 'piscina'
 

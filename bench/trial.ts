@@ -39,7 +39,7 @@ export interface TrialResult {
   readonly targets: readonly Target[]
   /** Rows of the table; all have the same columns. */
   readonly rows: readonly Readonly<Record<string, string | number>>[]
-  /** Shown in place of the one table, where that is not enough. */
+  /** Tables to show instead of `rows`. */
   readonly tables?: readonly { readonly title: string; readonly rows: TrialResult['rows'] }[]
   /** What the figures depend on. */
   readonly settings: Readonly<Record<string, unknown>>

@@ -3,7 +3,7 @@ import type { Server } from '../side.ts'
 import { batcher } from './batcher.mjs'
 import { plainOptions } from './plain-options.ts'
 
-/** The least that an application can write itself: `batcher.mjs`. */
+/** The smallest batcher that an application could write for itself: `batcher.mjs`. */
 export function batcherServer(): Server {
   const sessions: InferenceSession[] = []
   return {

@@ -1,6 +1,6 @@
 import { Tensor } from 'onnxruntime-node'
 
-/** What the author of an application writes: rows of one turn of the event loop run together, on the application's own thread. */
+/** A batcher as an application would write it, on its own thread: the rows of one turn of the event loop run together. */
 export function batcher(session, maxRows) {
   const [[input], [output]] = [session.inputNames, session.outputNames]
   let waiting = []
@@ -12,7 +12,7 @@ export function batcher(session, maxRows) {
       const feeds = { [input]: new Tensor('float32', rows, [batch.length, width]) }
       const { data } = (await session.run(feeds))[output]
       const length = data.length / batch.length
-      // Copies: a view would keep the answers of all others in memory, and whoever transfers one takes them away.
+      // Copies: a view would keep the whole batch's answers in memory, and transferring it would detach them all.
       const answer = (index) => ({
         data: data.slice(index * length, (index + 1) * length),
         dims: [1, length],

@@ -1,4 +1,4 @@
-// Keeps a core busy until it is told to end, or whoever started it has gone; answers how much of a core it got.
+// Keeps a core busy until its parent sends a message, which it answers with the share of a core that it got, or has ended.
 const sliceMs = 20
 const [startMs, cpuBefore] = [performance.now(), process.cpuUsage()]
 

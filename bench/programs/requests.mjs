@@ -1,4 +1,5 @@
-// Callers that each ask again as soon as they are answered, for so many requests in all: to be run by a tool that counts instructions.
+// Sends `requests` requests in all by `callers` callers, each of which asks again as soon as it is answered. To be run by a tool
+// that counts instructions.
 const {
   engine: options,
   path,

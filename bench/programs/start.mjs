@@ -1,6 +1,6 @@
-// What a start costs, in a process of its own: modules that are imported, or a model that is loaded, by onnxruntime-node or by an
-// engine, up to its first answer; what it takes to load it again; and memory, after a garbage collection. `compiled` is the graph
-// of a compiled form, which onnxruntime-node opens as it is. Plain JavaScript, so that nothing else is loaded.
+// Measures a start in a process of its own: importing modules, or loading a model by onnxruntime-node or an engine up to its
+// first answer; loading it again; and memory, after a garbage collection. `compiled` is the graph of a compiled model, which
+// onnxruntime-node opens as it is. Plain JavaScript, so that nothing else is loaded.
 import { readFileSync } from 'node:fs'
 
 const { modules = [], model = null, side = 'plain', compiled = null, engine: options = {}, again = false, instances = 1, measureMemory = false, fillsCache = false } = JSON.parse(process.argv[2]) // prettier-ignore

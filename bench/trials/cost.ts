@@ -12,10 +12,10 @@ import type { Trial, TrialResult } from '../trial.ts'
 
 const levels = [1, 8, 32, 64, 128, 256]
 const countedCallers = 64
-/** The batcher is at its best with large ones, ours has its default. */
+/** The batcher is at its best with large batches; zerohop has its default. */
 const maxBatchSize = { batcher: 64, native: 32 }
 
-/** What else the machine does, and what is asked of ours there, to the batcher. */
+/** What else the machine does, and zerohop's targets there, relative to the batcher. */
 const machines = [
   { machine: 'quiet', mostCpu: 1.2, leastRate: 1 },
   { machine: 'one core busy', mostCpu: 1.3, leastRate: 0.9 },
@@ -23,12 +23,12 @@ const machines = [
 
 type Found = Readonly<Record<'batcher' | 'native', ClosedLoopResult[]>>
 
-/** What a request costs the processor, beside the least that an application can write itself. */
+/** What a request costs the processor, compared with the smallest batcher that an application could write. */
 export const cost: Trial = {
   describe:
     "processor time and instructions of a request, requests/s and the event loop's delay, beside a batcher of 30 lines on the application's thread; MLP, also with one core kept busy",
   reading:
-    'Processor time is that of the whole process, user and system, for each request. The busy core is kept so by a third process of normal priority. Instructions are of requests that are handed over to a worker.',
+    'Processor time is that of the whole process, user and system, for each request. A third process of normal priority keeps the busy core busy. Instructions are those of requests that are dispatched to a worker.',
   seconds: 3,
   async run({ seconds, rounds: asked, smoke, quick }) {
     const rounds = quick ? 1 : asked
@@ -50,7 +50,7 @@ export const cost: Trial = {
       const measureAll = async () => {
         const threads = await takeTurns(rounds, {
           one: measure('batcher', smoke ? 8 : countedCallers),
-          // Left out by JSON, so that the session is opened as it comes.
+          // JSON leaves this out, so the session has its default.
           default: measure('batcher', smoke ? 8 : countedCallers, { intraOpNumThreads: undefined }),
         })
         const faster = rate(threads.one) >= rate(threads.default) ? 'one' : 'default'
@@ -144,7 +144,7 @@ function row(machine: string, callers: number, { batcher, native }: Found) {
   }
 }
 
-/** Beside a process that computes without a pause; also what that got of a core. */
+/** Runs `use` beside a process that computes without a pause, and returns the share of a core that this process got. */
 async function withBusyCore<T>(use: () => Promise<T>): Promise<{ found: T; busyShare: number }> {
   const { child, result } = start<number>('programs/busy-core.mjs', {})
   try {

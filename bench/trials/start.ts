@@ -156,7 +156,7 @@ export const start: Trial = {
   },
 }
 
-/** The graph of the only compiled form in a cache. */
+/** The path of the graph of the only compiled model in a cache. */
 function compiledIn(dir: string): string {
   const graph = readdirSync(dir, { recursive: true, encoding: 'utf8' }).find((file) =>
     /entries\/[^/]+\/model\.onnx$/.test(file),

@@ -1,9 +1,9 @@
-/** Work in pieces. Each `next()` does one, of a millisecond at most. */
+/** Work in pieces. Each `next()` does one piece, which takes a millisecond at most. */
 export type Pieces<T> = Generator<void, T, void>
 
 /**
- * Milliseconds per turn of the event loop for all such work together. A request of another client needs some four
- * turns, and more while bodies arrive: with 1 ms each, one hostile client made others' p99 three times as long.
+ * Milliseconds per turn of the event loop for all such work together. A request of another client needs about four
+ * turns, and more while bodies arrive. With 1 ms per turn, one hostile client tripled the p99 of the others.
  */
 const turnMs = 0.5
 /** Most tasks in progress, as their partial results take memory. */
@@ -12,8 +12,8 @@ const mostBegun = 2
 const smallSize = 65_536
 
 /**
- * Does clients' work on the application's thread, half a millisecond and the rest of a piece per turn of the event loop. Short work
- * is done at once. Of longer work the smallest goes first, so that small requests do not wait for large ones.
+ * Does clients' work on the application's thread, about half a millisecond per turn of the event loop. Short work
+ * is done at once. Among longer tasks the smallest goes first, so that small requests do not wait for large ones.
  */
 export class Slices {
   readonly #nowMs: () => number
@@ -82,7 +82,7 @@ export class Slices {
     return waiting
   }
 
-  /** Works on the task as long as this turn allows. */
+  /** Works on the task for as long as this turn allows. */
   #go(task: Task): void {
     const beginMs = this.#nowMs()
     const usedMs = this.#usedMs

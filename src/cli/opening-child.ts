@@ -12,14 +12,11 @@ const checkLimitMs = 10_000
 const [path] = process.argv.slice(2) as [string]
 process.once('disconnect', () => process.exit()) // the parent has ended
 
-/**
- * The native executor supports more types. With the binding, as there are no requests, nothing better is
- * lost.
- */
+/** Chooses the native executor, which supports more types, or the binding where the addon cannot be loaded. */
 function engineOptions(): EngineOptions {
   switchOffTelemetry(undefined)
   const executor = openNativeOrt().binding === null ? 'binding' : 'native'
-  return { executor, cache: false, verify: 'none' } // a trial itself, which leaves nothing behind
+  return { executor, cache: false, verify: 'none' } // this process is a trial itself, and leaves nothing behind
 }
 
 async function open(): Promise<OpeningAnswer> {

@@ -72,7 +72,7 @@ export class LoadedModel implements Opened {
     return this.#served?.leases ?? null
   }
 
-  /** A serving session if there is any: the first may have been given up since. */
+  /** A serving session if there is one: the first instance may have been lost. */
   get session(): WorkerSession {
     const { serving } = this.#instances
     return (serving.find(({ session }) => session.ready) ?? serving[0]!).session
@@ -244,8 +244,8 @@ export class LoadedModel implements Opened {
   }
 
   /**
-   * Tells of what is learnt about joining. Calibration and tuning follow it, as they measure batches; they begin only when the
-   * check with made-up rows is over, which would disturb them.
+   * Reports each new verdict on joining, then calibrates and tunes for it. Both measure batches, so they begin only when the
+   * check with made-up rows, which would disturb them, is over.
    */
   #followJoining(served: ServedModel, { joining, rowCheck, calibrate }: ReadyModel): void {
     const loaded = this.#loaded
@@ -254,7 +254,7 @@ export class LoadedModel implements Opened {
     const follow = () => {
       settled = settled
         .then(() => (loaded.state === 'ready' ? calibrate(this.session) : undefined))
-        .catch(() => {}) // its worker died, or the model is closing: what requests take shows it, too
+        .catch(() => {}) // its worker died, or the model is closing: requests show the same times
         .then(() => served.scaleWatch?.joiningKnown())
     }
     joining.onKnown = () => {
@@ -323,7 +323,7 @@ export class LoadedModel implements Opened {
   }
 }
 
-/** What a load has made and found before its model serves. */
+/** The parts that a load has made by the time its model serves. */
 interface ReadyModel {
   readonly joining: Joining
   readonly parser: FeedParser
@@ -331,7 +331,7 @@ interface ReadyModel {
   readonly rowCheck: ModelRowCheck | null
   readonly padding: Padding | null
   readonly runTimes: RunTimes
-  /** Measures what runs take as requests are joined now, where that matters and is not known. */
+  /** Measures runs as requests are joined now, if a latency target needs their times and they are not known. */
   readonly calibrate: (session: WorkerSession) => Promise<void>
   readonly warmUp: WarmUp
 }

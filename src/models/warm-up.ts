@@ -23,13 +23,13 @@ import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
 import { rowRecipes, sampleRow, type RowRecipe } from './row-check/made-up-rows.ts'
 
-/** Most bytes that the inputs of a run are given, unless a user asks for a row that is larger. */
+/** Most bytes of a run's inputs. A single row may be larger if the user asked for it. */
 const maxBytes = 2 ** 27
 
-/** A sample that the user gave could not be run. */
+/** Thrown when a sample of the user's cannot be run. */
 export class SampleFailed extends Error {
   override readonly name = 'SampleFailed'
-  /** Among those that were given. */
+  /** The sample's index among the user's. */
   readonly index: number
 
   constructor(message: string, index: number) {
@@ -44,18 +44,18 @@ type WarmSession = Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>
 /** What an instance of a model runs before it takes batches: first what the user gave, then what is made up. */
 export class WarmUp {
   readonly samples: readonly PreparedWarmup[]
-  /** Whether nothing is run but one made-up row, in place of which any other run will do. */
+  /** Whether only one made-up row would be run, in place of which any other run will do. */
   readonly isOneRow: boolean
-  /** In which its samples are, and what is run. */
+  /** The form of the samples, and of everything that is run. */
   readonly form: RowForm<ModelMetadata>
   readonly #config: ResolvedConfig
   readonly #joining: { readonly largestBatch: number }
-  /** By shape: rows of which the first that can be run is. */
+  /** For each shape, candidate rows: the first that the model accepts is run. */
   readonly #shapes: readonly (readonly (() => TrialFeeds)[])[]
   readonly #hasFixedRows: boolean
-  /** By which sessions tell each other that they have been warmed like this. */
+  /** The name of the note that a session keeps once it is warmed in this way. */
   readonly #note: string
-  /** The warming with which sessions like this one began. */
+  /** The first warming of each kind of session, for which others of that kind wait. */
   readonly #begun = new Map<string, Promise<void>>()
 
   /**
@@ -92,18 +92,18 @@ export class WarmUp {
         : `warm ${JSON.stringify([madeUp, batchSizes, config.padding, metadata.maxBatchSize])}`
   }
 
-  /** What runs can be measured with; `undefined` for nothing. */
+  /** A sample by which runs can be measured; `undefined` if there is none. */
   get calibrationSample(): Pick<PreparedWarmup, 'feeds' | 'bucketKey'> | undefined {
     const [row] = this.#hasFixedRows ? (this.#shapes[0] ?? []) : []
     return this.samples[0] ?? (row && { feeds: row(), bucketKey: '' })
   }
 
   /**
-   * Warms an instance: with the samples of the user, which may show more on each, and once for all that share its session with
-   * what is made up.
+   * Warms an instance: runs the user's samples on each instance, and made-up rows once for all instances that share the
+   * session.
    *
-   * @param kind the same for sessions that may be one: they wait for the first of them.
-   * @param check run in between; true when it has run rows enough to have warmed the session.
+   * @param kind the same for sessions that may be one: the others wait for the first.
+   * @param check run between the two; resolves with true if its runs have warmed the session.
    * @throws SampleFailed
    */
   async run(session: WarmSession, kind: string, check?: () => Promise<boolean>): Promise<void> {
@@ -177,7 +177,7 @@ export class WarmUp {
   }
 }
 
-/** Whether what is noted of a session holds in later processes: what a user wants to be run beforehand is run in each. */
+/** Whether a session's note holds in later processes. Warm-ups that the user asked for are run in each process. */
 export function holdsLater(note: string): boolean {
   return !note.startsWith('warm ') || note.startsWith('warm ["harmless"')
 }
@@ -224,7 +224,7 @@ function prepareWarmup(
   })
 }
 
-/** What is wrong with feeds is said as of a request; here it is part of the configuration. */
+/** Reports errors of feeds as errors of the configuration. */
 function parseSample(parser: FeedParser, feeds: Feeds, index: number): ParsedFeeds {
   try {
     return parser.parse(feeds)
@@ -243,7 +243,7 @@ function bytesOf(data: TensorData): ArrayBuffer {
   return bytes.buffer
 }
 
-/** Which made-up values: zeros where they can do no harm, zeros, or random ones. */
+/** Kinds of made-up values: zeros where they can do no harm, zeros everywhere, or random ones. */
 type MadeUp = 'harmless' | 'zeros' | 'random'
 
 /** Combinations of the sizes of several paddings that are made up. */
@@ -253,8 +253,8 @@ const maxShapes = 64
 type Padded = { readonly inputs: readonly PaddedInput[] }
 
 /**
- * What a model can be warmed up with without samples: for each of its shapes, one for each size that inputs are padded to,
- * rows of which the model may take some, the likeliest first.
+ * Rows to warm up a model without samples, for each of its shapes (one per size to which inputs are padded). The model may
+ * reject some of them; the likeliest come first.
  *
  * @param optional indices of inputs that may be left out.
  */
@@ -284,7 +284,7 @@ function madeUpRows(
   })
 }
 
-/** What a request of one row, or of a model without a batch dimension, holds. */
+/** Bytes of a request of one row, or of a whole request to a model without a batch dimension. */
 function bytesOfRow({ inputs, maxBatchSize }: ModelMetadata, { rowDims }: RowRecipe): number {
   return inputs.reduce((sum, { type, shape }, index) => {
     const first = maxBatchSize === 0 && typeof shape[0] === 'number' ? shape[0] : 1
@@ -292,7 +292,7 @@ function bytesOfRow({ inputs, maxBatchSize }: ModelMetadata, { rowDims }: RowRec
   }, 0)
 }
 
-/** Each size of each padding, together those of dimensions with one name, which have one length. */
+/** All combinations of padding sizes. Dimensions of one name have one length. */
 function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null): (Padded | null)[] {
   if (padding === null) return [null]
   const names = padding.inputs.map(({ index, axis }, entry) => inputs[index]!.shape[axis] || `${entry}`)
@@ -325,7 +325,7 @@ function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null
   )
 }
 
-/** Without those that differ from an earlier one in their values alone. */
+/** Drops recipes that differ from an earlier one only in their values. */
 function ofOtherShapes(recipes: readonly RowRecipe[]): RowRecipe[] {
   const shapes = recipes.map(({ rowDims, draws }) =>
     JSON.stringify([rowDims, draws.map((draw) => draw === 'absent')]),
@@ -349,7 +349,7 @@ function zeroRow(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecip
   })
 }
 
-/** A row as a request to a model without a batch dimension, whose first dimension is one like the others. */
+/** A row as a request to a model without a batch dimension: the first dimension gets its full length. */
 function asItIs(inputs: readonly TensorMetadata[], row: TrialFeeds): TrialFeeds {
   return row.map((tensor, index) => {
     if (tensor === null) return null

@@ -319,7 +319,7 @@ export class LatencyHistogram {
     if (ms > this.#maxMs) this.#maxMs = ms
   }
 
-  /** All 0 before the first. Read in one go, as it is asked for again and again, of many models. */
+  /** All 0 before the first record. One pass, because it is read again and again, for many models. */
   distribution(): LatencyDistribution {
     const counts = this.#counts
     const found: LatencyBucket[] = []
@@ -345,18 +345,21 @@ function middleMs(index: number): number {
   return scratch[0]!
 }
 
-/** The least that belongs to a bucket: the first has whatever is shorter, too, and the last whatever is longer. */
+/** The lower bound of a bucket. The first bucket also has everything shorter, the last everything longer. */
 function boundMs(index: number): number {
   word[0] = (firstWord + index) << shift
   return scratch[0]!
 }
 
-/** How often it is looked, in milliseconds: each wake-up takes a core from a run that uses all of them. At 5 ms SqueezeNet's throughput was 2 % lower. */
+/**
+ * Milliseconds of a timer. Each wake-up takes a core from a run that uses all of them: at 5 ms, SqueezeNet's throughput was
+ * 2 % lower.
+ */
 const intervalMs = 20
 
 /**
- * Measures how late timers are. One that is 100 ms late stands for five that could not be set meanwhile, each with the delay that it would have
- * had: a stall weighs as much as it lasts.
+ * Measures how late timers are. A timer that is 100 ms late counts as five: itself, and four that could not be set meanwhile,
+ * each with the delay it would have had. So a stall counts for as long as it lasts.
  */
 export class LateTimers {
   readonly #clock: Clock
@@ -367,7 +370,7 @@ export class LateTimers {
 
   /**
    * @param note called with each delay.
-   * @param goesOn whether another timer is set after one. Default: always.
+   * @param goesOn asked after each timer whether to set another. Default: always.
    */
   constructor(clock: Clock, note: (lateMs: number) => void, goesOn = () => true) {
     this.#clock = clock
@@ -399,7 +402,7 @@ export class LateTimers {
   }
 }
 
-/** How late timers of the application's thread are while an engine has something in flight: an idle one sets none. */
+/** How late timers of the application's thread are while an engine has something in flight. An idle engine sets none. */
 export class EventLoopDelay {
   readonly #timers: LateTimers
   #delays: LatencyHistogram | null = null
@@ -418,7 +421,7 @@ export class EventLoopDelay {
   /** Something is in flight from now on. */
   readonly begin = (): void => this.#timers.start()
 
-  /** All 0 before anything was in flight for long enough. */
+  /** All 0 until something was in flight for long enough. */
   get statistics(): EventLoopDelayStatistics {
     return { ...(this.#delays ?? new LatencyHistogram()).distribution(), sumMs: this.#sumMs }
   }

@@ -2,7 +2,7 @@ import type { BatchLimits, BatchReason, LevelOptions } from '../options/batching
 import type { CheckedOptions } from '../options/infer-options.ts'
 import type { ValueMetadata } from '../tensor/metadata.ts'
 
-/** One version of a name, which serves requests; the same object for all of them. */
+/** A version of a model that serves requests; the same object for all of its requests. */
 export interface ObservedModel {
   readonly name: string
   readonly version: number
@@ -28,25 +28,28 @@ export interface RequestFacts {
   readonly rows: number
   /** What its caller asked for. */
   readonly options: CheckedOptions
-  /** By input of the model; `null` for one that was left out, or is an encoded image: see {@link RequestObservation}. The caller's own memory: to be read at once, and kept as a copy only. */
+  /**
+   * Data by input of the model; `null` for one that was left out, and for an encoded image: see {@link RequestObservation}.
+   * It is the caller's own memory: read it at once, and keep only a copy.
+   */
   readonly data: readonly unknown[]
   /** Dims by input; `null` where the model fixes all but the rows. */
   readonly dims: readonly (readonly number[])[] | null
 }
 
-/** When a batch came how far, in milliseconds on the engine's clock, in the order of the way. */
+/** When a batch reached each stage, in milliseconds on the engine's clock, in their order. */
 export interface BatchMoments {
   /** It was closed, and gathering its rows began. */
   readonly takenAtMs: number
   /** Its rows lay together. */
   readonly gatheredAtMs: number
-  /** Its worker began with it. */
+  /** Its worker started it. */
   readonly startMs: number
-  /** ONNX Runtime's run, or the function's. */
+  /** The run of ONNX Runtime, or of the function, began. */
   readonly inferStartMs: number
-  /** That was over. */
+  /** That run ended. */
   readonly inferEndMs: number
-  /** The application's thread took its outputs. */
+  /** The application's thread began to scatter its outputs. */
   readonly scatterAtMs: number
   /** Its callers had been answered. */
   readonly doneAtMs: number
@@ -83,39 +86,39 @@ export interface ObservedRun {
   /** Its first row there. */
   readonly position: number
   readonly rows: number
-  /** When it came into the queue, and when by the statistics it had waited. */
+  /** When it entered the queue, and when its wait ended by the statistics. */
   readonly queuedAtMs: number
   readonly begunAtMs: number
-  /** By the statistics, in milliseconds: gathering, the run, and handing out its outputs. */
+  /** By the statistics, in milliseconds: gathering, the run, and scattering its outputs. */
   readonly times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }
   /** Which part of a request that was split; `null` for a whole one. */
   readonly part: number | null
-  /** Whether its end is that of the request: there are no other parts, callers or turns to be waited for. */
+  /** Whether its end is that of the request, which waits for no other parts, callers or turns. */
   readonly isLast: boolean
 }
 
-/** An answer that another request's run has given. */
+/** An answer from another request's run. */
 export interface SharedAnswer {
   /** `cached`: it was kept; `coalesced`: the run was in flight. */
   readonly how: 'cached' | 'coalesced'
   /** The run's number. */
   readonly batchId: number
-  /** When by the statistics the request had waited for it. */
+  /** When the request's wait for it ended, by the statistics. */
   readonly begunAtMs: number
   readonly doneAtMs: number
 }
 
-/** Follows one request. What it throws is a failure of the engine: it has to catch what it does not control. */
+/** Follows one request. An exception from it is a failure of the engine: it has to catch the errors of code that it calls. */
 export interface RequestObservation {
   /** A request is made on its behalf, as by a pipeline. Returns the observation of that; `null` for none. */
   child(model: ObservedModel, facts: RequestFacts): RequestObservation | null
-  /** Inputs of it are there that were encoded images, by index: to be read at once, and kept as a copy only. */
+  /** Its encoded images are decoded: their tensors by index of the input. Read them at once, and keep only copies. */
   decoded?(data: ReadonlyMap<number, unknown>): void
   /** A batch that it was part of has run, or failed. Comes before the answer, and again for each part and each rerun. */
   ran(run: ObservedRun): void
-  /** Instead of that: its answer is that of another. */
+  /** Instead of {@link ran}: another request's run has answered it. */
   shared(answer: SharedAnswer): void
-  /** Of a pipeline's: its first steps could begin at `begunAtMs`, and it was over at `doneAtMs`. */
+  /** Of a pipeline's request: its first steps could begin at `begunAtMs`, and its last ended at `doneAtMs`. */
   passed(begunAtMs: number, doneAtMs: number): void
   /**
    * It is settled; called once, whether it was answered, failed, was refused or withdrawn.

@@ -29,7 +29,7 @@ export class FileWindow {
     }
   }
 
-  /** Whether it is in ONNX Runtime's own format: a flatbuffer has its type after its first four bytes. */
+  /** Whether the file is in ONNX Runtime's own format: a flatbuffer has its type in bytes 4 to 8. */
   get isOrtFormat(): boolean {
     return this.byteLength >= 8 && this.copy(4, 8).toString('latin1') === 'ORTM'
   }

@@ -20,7 +20,7 @@ type SchemaOf<Entries extends v.ObjectEntries> = v.GenericSchema<
   v.InferOutput<ObjectOf<Entries>>
 >
 
-/** Reports the first unknown name; the message lists the known ones. It comes before a name that is missing. */
+/** Reports the first unknown name, before any missing one; the message lists the known names. */
 const onlyNamed = (known: readonly string[]) =>
   v.rawCheck<Record<string, unknown>>(({ dataset, addIssue }) => {
     if (!dataset.typed) return
@@ -43,7 +43,7 @@ export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entrie
   ) as SchemaOf<Entries>
 }
 
-/** The type of an option without `undefined`, and of lists without `readonly`, which schemas do not express. */
+/** The type of an option without what schemas do not express: `undefined`, and whether a list is `readonly`. */
 type Taken<T> =
   Exclude<T, undefined> extends infer U ? (U extends readonly (infer E)[] ? readonly E[] : U) : never
 /**
@@ -76,7 +76,7 @@ export function declares<Declared>() {
 export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
 
-/** The same, with the range in words. */
+/** Schema of a whole number, whose error gives the range in words. */
 export const wholeFrom = (least: number, most: number) =>
   v.custom<number>(
     (given) => Number.isInteger(given) && (given as number) >= least && (given as number) <= most,
@@ -110,7 +110,7 @@ export const durationMs = v.pipe(
 /**
  * Parses a caller's value with a schema.
  *
- * @param name of the value, for errors; a model's configuration names its options without it.
+ * @param name of the value, which errors put before the option's name, except for `config`.
  * @param model the model of a configuration.
  * @throws InferenceError `ERR_INVALID_ARG`, or `ERR_MODEL_CONFIG` for a configuration, with the option's path, what was
  * expected and what was received.

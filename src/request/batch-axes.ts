@@ -13,7 +13,7 @@ import { isElementType, isPacked } from '../tensor/tensor.ts'
 type Tensors = Pick<ModelMetadata, 'inputs' | 'outputs'>
 type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'padding'>
 
-/** What is said of where the rows of a tensor are: a dimension, `null` for an input that all share, `undefined` for nothing. */
+/** What the user says of a tensor's rows: their dimension, `null` for an input that all rows share, `undefined` for nothing. */
 type Said = number | null | undefined
 
 /** Which dimension of each input and output counts rows; `null` for an input that all rows share. */
@@ -23,11 +23,11 @@ export interface BatchAxes {
 }
 
 /**
- * The tensors of a model with the dimension of each that counts rows: by what the user says, and by a name that shapes have in
- * common. Without a word of the user it is looked for here only where the first dimensions are not all variable.
+ * A model's tensors, each with the dimension that counts rows: the one that the user gives, else the one whose name all shapes
+ * have in common. If the user gives none, names are compared only if a first dimension is not variable.
  *
- * @param needed indices of the outputs that are divided; what others are like is all one.
- * @param axes where they are known otherwise.
+ * @param needed indices of the outputs that are divided; the others do not matter.
+ * @param axes the dimensions, if they are already known.
  * @throws InferenceError `ERR_MODEL_CONFIG` for a dimension that cannot be that of a batch.
  */
 export function withBatchAxes<T extends Tensors>(
@@ -101,7 +101,7 @@ function saidOf(
   return batchAxis
 }
 
-/** The one name of a dimension that each tensor has once, but for inputs of fixed shapes, and those of which something else is said. */
+/** The only dimension name that each tensor has once; inputs of fixed shapes need not have it. `null` for none, or several. */
 function batchName(
   tensors: Tensors,
   saidInputs: readonly Said[],
@@ -146,7 +146,7 @@ function withAxis(value: ValueMetadata, axis: Said): ValueMetadata {
   return axis === 0 || axis === undefined ? value : { ...value, batchAxis: axis }
 }
 
-/** Whether parts of it can be copied one by one. */
+/** Whether its elements have bytes of their own, so that parts of the tensor can be copied. */
 function isBlocks({ type }: ValueMetadata): boolean {
   return isElementType(type) && type !== 'string' && !isPacked(type)
 }
@@ -171,14 +171,14 @@ function checkPadding(model: string, { padding }: Config, { inputs, outputs }: T
   }
 }
 
-/** Readings that are tried of one model. */
+/** Most readings of one model that are tried. */
 const mostReadings = 24
 
 /**
- * Which dimensions may count rows, where neither the user nor the names of dimensions say it: the variable ones, the first
- * before others; inputs of fixed shapes are shared. The likeliest first, and none where there is nothing to find.
+ * Which dimensions may count rows, if neither the user nor the names of dimensions tell: the variable ones, a first dimension
+ * before others. Inputs of fixed shapes are shared. The likeliest reading comes first; there is none if all inputs are fixed.
  *
- * @param served with all that is known of it.
+ * @param served the model's tensors, with everything that is known of them.
  */
 export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly number[]): BatchAxes[] {
   const variable = (value: ValueMetadata) =>
@@ -198,10 +198,10 @@ export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly numb
 }
 
 /**
- * The same by names, where all first dimensions are variable but need not be the batch: each name that every tensor has once, with
- * the dimensions that have it. `dims` and `image` of a configuration say that the first dimension counts rows.
+ * As {@link possibleAxes}, by names, for models whose first dimensions are all variable but need not count rows: a reading for
+ * each name that every tensor has once. `dims` and `image` of a configuration declare that the first dimension counts rows.
  *
- * @param served with all that is known of it.
+ * @param served the model's tensors, with everything that is known of them.
  */
 export function namedAxes(config: Config, served: Tensors, needed: readonly number[]): BatchAxes[] {
   const saidInputs = served.inputs.map((value) =>

@@ -99,7 +99,7 @@ export class Worker {
     this.#stopTask(session, false)
   }
 
-  /** Rejects the tasks of a session that were not begun. */
+  /** Rejects the tasks of a session that have not begun. */
   withdraw(session: WorkerSession): void {
     this.#tasks.withdraw(session)
   }
@@ -107,8 +107,8 @@ export class Worker {
   /**
    * Has a task done on the thread as soon as no batch is outstanding.
    *
-   * @param thread the one it is meant for; `null` for whichever there is then.
-   * @param goesFirst whether it goes before a batch that waits behind the run.
+   * @param thread the one it is meant for; `null` for the one that serves then.
+   * @param goesFirst whether it goes before a batch that is prefetched behind the run.
    */
   ask<T>(
     owner: WorkerSession | null,
@@ -147,10 +147,10 @@ export class Worker {
   }
 
   /**
-   * Has a run stopped: of the batch in a slot, or a session's task. When it was asked to stop and does not, its thread is detached
-   * after a while.
+   * Asks a run to stop: that of the batch in a slot, or a session's task. If it does not stop, its thread is detached after a
+   * while.
    *
-   * @param orDetach whether that is done as well where it cannot be asked to.
+   * @param orDetach whether to detach the thread also of a run that cannot be asked to stop.
    */
   stopRun(of: number | WorkerSession, orDetach: boolean): void {
     if (typeof of !== 'number') this.#stopTask(of, orDetach)
@@ -175,7 +175,7 @@ export class Worker {
   /** Gives the thread what there is room for. */
   dispatch(): void {
     this.#again = true
-    if (this.#dispatching) return // what it calls may have more to give: it looks again
+    if (this.#dispatching) return // what it calls may have more to dispatch: the outer call looks again
     this.#dispatching = true
     try {
       while (this.#again) {
@@ -255,7 +255,8 @@ export class Worker {
   }
 
   /**
-   * Revokes the batch that waits behind a run of its own instance, for another instance or a task (`null`) that has just come.
+   * Revokes a batch that is prefetched behind a run of its own instance, for another instance or a task (`null`) that has just
+   * come.
    */
   #yieldTo(source: ModelInstance | null): void {
     const { dispatched } = this.time
@@ -269,7 +270,10 @@ export class Worker {
     if (this.#settle(slotId, times, error, mailed, failures)) this.threads.deaths = 0
   }
 
-  /** A batch is done, of which its instance is notified. False when it was none that was dispatched, such as one of a thread that was detached. */
+  /**
+   * Notifies an instance that its batch is done. False for a batch that is no longer dispatched, such as one of a detached
+   * thread.
+   */
   #settle(
     slotId: number,
     times: Readonly<RunTimestamps>,
@@ -293,7 +297,7 @@ export class Worker {
     return true
   }
 
-  /** Those behind which nothing is that runs. */
+  /** Notifies instances of their batches that run now, not of prefetched ones. */
   #reportStarted(): void {
     const { dispatched } = this.time
     const running = Math.min(dispatched.length, this.#concurrency)

@@ -46,12 +46,12 @@ export class Buckets<E extends WaitingRequest> {
     return oldestMs
   }
 
-  /** Whether a bucket holds a batch that may be handed to a busy instance too. */
+  /** Whether a bucket holds a batch that may be given to a busy instance too. */
   isFull(bucket: Bucket<E>): boolean {
     return bucket.heap === this.#full
   }
 
-  /** Whether a bucket holds a batch that is to be handed over at once; what requests cost is best joined with all that come in the same turn. */
+  /** Whether a bucket holds a batch to dispatch at once. With costs, batches are best formed from all requests of a turn. */
   isReady(bucket: Bucket<E>): boolean {
     return bucket.heap === this.#full && bucket.limits.cost === undefined
   }

@@ -8,12 +8,12 @@ import { cutRows, isMailedTensor, tensorsIn, type MailedValue } from '../tensor/
 
 /** Runs of each size; the first, which sets up memory, is not counted. */
 const runsPerSize = 4
-/** Most bytes that the inputs of a run are given; what a larger one takes follows from those that were run. */
+/** Most bytes of a run's inputs. The times of larger runs are estimated from those that were run. */
 const maxBytes = 2 ** 27
-/** What a row counts for at least, and so does a string: outputs need memory too, of unknown size. */
+/** Bytes that a row counts for at least, and bytes of a string: outputs need memory too, of unknown size. */
 const leastRowBytes = 1024
 const stringBytes = 256
-/** More preferred sizes than this are not measured one by one: they lie between those that are. */
+/** If there are more preferred sizes than this, none is measured: they lie between sizes that are. */
 const fewPreferred = 32
 
 /** A request whose first row is run in several sizes. */
@@ -22,17 +22,17 @@ interface CalibrationSample {
   readonly bucketKey: string
 }
 
-/** Runs a sample on an instance and says what that took, in milliseconds. */
+/** Runs a sample on an instance, and returns how long that took in milliseconds. */
 export type RunSample = (
   feeds: readonly (MailedValue | null)[],
 ) => Promise<{ readonly error: string | null; readonly runMs: number }>
 
 /**
- * Measures what runs take where a latency target depends on it, unless that is known: during a load, and again once it is known
- * that requests may share runs.
+ * Measures how long runs take, if a latency target needs that and it is not known: during a load, and again when requests are
+ * found to share runs.
  *
- * @param sample left out where there is none to run.
- * @param isServing whether requests wait for its runs: those that take more than a quarter of the target are left to them.
+ * @param sample `undefined` if there is none to run.
+ * @param isServing whether requests wait for its runs: sizes that take more than a quarter of the target are left to them.
  */
 export async function calibrateModel(
   runTimes: RunTimes,
@@ -54,9 +54,9 @@ export async function calibrateModel(
 }
 
 /**
- * Measures what runs take before a request waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
- * sample's first row repeated. It stops at a size whose run alone exceeds the target: no such batch will be formed; and
- * where the inputs would need much memory.
+ * Measures how long runs take before a request waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
+ * sample's first row repeated. It stops at a size whose run exceeds the target, as no such batch will be formed, and at one
+ * whose inputs would need much memory.
  *
  * @param maxBatchSize in rows; 0 for a model without a batch dimension.
  * @param preferred batch sizes that are measured as well, if they are few.

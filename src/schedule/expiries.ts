@@ -1,7 +1,7 @@
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import { expiresAtMs, type ExpirySlot, type WaitingRequest } from '../request/infer-request.ts'
 
-/** Requests that expire within one stretch of time. */
+/** Requests that expire within one interval. */
 class TimeSlot implements ExpirySlot, HeapItem {
   readonly startMs: number
   readonly widthMs: number
@@ -16,18 +16,18 @@ class TimeSlot implements ExpirySlot, HeapItem {
 }
 
 const fineMs = 1
-/** Requests that expire later than this are sorted this coarsely, and again when it comes near. */
+/** Width of the slots for requests that expire later than twice this. They move to fine slots when that time comes near. */
 const coarseMs = 128
 const holesAllowed = 64
 const nothing: never[] = []
 
 /**
- * Waiting requests by when they expire: in slots of a millisecond, those far off in larger ones, and the slots in a heap.
- * So a request comes and goes in constant time however many wait, it touches no other, and none stays that has left. One may be
- * given more time, or all there is, while it is watched: that is seen when its slot is looked at.
+ * Waiting requests by when they expire. They are in slots of a millisecond, or in wider slots if that time is far off, and the
+ * slots are in a heap. So adding and removing a request takes constant time however many wait, and no removed request stays.
+ * A watched request may get more time, or no limit: that takes effect when its slot is due.
  */
 export class Expiries<E extends WaitingRequest> {
-  /** Requests watched; a field, as a queue asks for each batch whether there are any. */
+  /** Number of watched requests; a field, because a queue reads it for each batch. */
   size = 0
   readonly #slots = new Map<number, TimeSlot>()
   readonly #heap = new IndexedHeap<TimeSlot>(isBefore)
@@ -46,7 +46,7 @@ export class Expiries<E extends WaitingRequest> {
     this.size++
   }
 
-  /** Lets go of a request; nothing happens when it is not watched. */
+  /** Stops watching a request, if it is watched. */
   remove(entry: E): void {
     const slot = entry.expirySlot as TimeSlot | null
     if (slot === null) return
@@ -58,7 +58,7 @@ export class Expiries<E extends WaitingRequest> {
     else if (slot.entries.length > 2 * slot.live + holesAllowed) compact(slot)
   }
 
-  /** Lets go of all requests that have expired and returns them, the earliest first. */
+  /** Stops watching all requests that have expired, and returns them, the earliest first. */
   takeDue(nowMs: number): readonly E[] {
     let due: E[] = nothing
     for (let slot = this.#heap.peek(); slot !== null && slot.startMs <= nowMs; slot = this.#heap.peek()) {
@@ -94,7 +94,7 @@ export class Expiries<E extends WaitingRequest> {
     const first = this.#heap.peek()
     if (first?.widthMs === coarseMs) return first.startMs
     if (first === null) return Infinity
-    let atMs = first.startMs + fineMs // for those that were given more time
+    let atMs = first.startMs + fineMs // for requests that were given more time
     for (const entry of first.entries) if (entry !== null) atMs = Math.min(atMs, expiresAtMs(entry))
     return atMs
   }
@@ -129,7 +129,7 @@ export class Expiries<E extends WaitingRequest> {
   }
 }
 
-/** A coarse slot before a fine one that starts with it: what expires first may be in either. */
+/** A coarse slot comes before a fine one that starts at the same time: the next request to expire may be in either. */
 function isBefore(a: TimeSlot, b: TimeSlot): boolean {
   return a.startMs < b.startMs || (a.startMs === b.startMs && a.widthMs > b.widthMs)
 }

@@ -20,20 +20,20 @@ import { byteLengthOf, elementCount, isElementType } from '../tensor/tensor.ts'
 
 /**
  * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
- * of its row. Kernels are chosen by the size of a batch and sum in another order, which costs some last places; a row
- * that others reach is changed by far more, as the rows of a trial are of very different scales. Everything that is not a
- * float has to be equal.
+ * of its row. ONNX Runtime chooses kernels by batch size, and they sum in another order, which changes the last digits. A row
+ * that depends on others changes by far more, as the rows of a trial have very different scales. Values that are not floats
+ * have to be equal.
  */
 export const floatTolerance = 1e-3
 
-/** What a check by running found; a `declared` model is checked like any other. */
+/** The result of a check by running; a `declared` model is checked like any other. */
 export interface RowVerdict extends Pick<RowJoining, 'largestDifference' | 'reason'> {
   readonly rows: 'independent' | 'dependent' | 'unknown'
   /** Runs it took. */
   readonly runs: number
 }
 
-/** What a session says of a model. */
+/** What a session reports about its model. */
 export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'> &
   Partial<Pick<ModelMetadata, 'properties'>>
 
@@ -41,21 +41,21 @@ export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutpu
 export interface KnownRows {
   /** By how much a float may differ in one run with others, relative to the largest of its row. */
   readonly tolerance?: number
-  /** What its graph says; `null` where that was not asked. */
+  /** The graph's proof; `null` if the graph was not asked. */
   readonly proof?: RowProof | null
-  /** Where its rows are, if the graph has said that. */
+  /** Where its rows are, if the graph shows it. */
   readonly axes?: BatchAxes | null
   /** Why its requests are not joined as long as the graph proves `axes` of no bucket; left out where they are known. */
   readonly unproved?: string
 }
 
 /**
- * Most bytes of the rows of a batch, inputs and outputs together, by their declared shapes, unless a user says how many rows
- * those are with `maxBatchSize` or preferred sizes: more gains no speed, and takes long to gather.
+ * Most bytes of the rows of a batch, inputs and outputs together, by declared shapes, if neither `maxBatchSize` nor preferred
+ * sizes are given. Larger batches are no faster, and take long to gather.
  */
 const mostBatchBytes = 2 ** 28
 
-/** Most rows of a batch of a model of which that is not said. */
+/** Most rows of a batch of a model without `maxBatchSize`. */
 function rowsByDefault(
   { defaultMaxBatchSize, preferredBatchSizes, sequence }: ResolvedConfig,
   { inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>,
@@ -67,7 +67,7 @@ function rowsByDefault(
   return Math.min(most, fitting)
 }
 
-/** Bytes of a row as far as its shape is declared; 0 for what all rows share. */
+/** Bytes of a row; variable dimensions count as 1, and what all rows share as nothing. */
 function rowBytesOf(value: ValueMetadata): number {
   const { type, shape } = value
   const axisOfRows = batchAxisOf(value)
@@ -76,14 +76,14 @@ function rowBytesOf(value: ValueMetadata): number {
   return byteLengthOf(type, elementCount(dims))
 }
 
-/** Buckets of which it is known what the graph or runs say. */
+/** Most buckets whose verdicts are kept. */
 export const maxBuckets = 1024
 /** How a reason ends while the check by running has found nothing. */
 const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
 const dividesEntries =
   'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/guide/detectors.md)'
-/** Operators that give as many entries as there are. */
+/** Operators whose number of entries depends on the data. */
 const givesEntries = /^(NonMaxSuppression|NonZero|Compress|Unique)\b/
 
 /** What is known of the rows of a bucket. */
@@ -93,8 +93,8 @@ interface KnownBucket {
 }
 
 /**
- * Whether a model's requests may share runs: what the user says of it counts, else what its graph proves, else what is found
- * by running. It may change while the model serves, and {@link Joining.metadata} is then another object.
+ * Whether a model's requests may share runs. What the user declares counts first, then what its graph proves, then what runs
+ * show. The verdict may change while the model serves: {@link Joining.metadata} is a new object then.
  */
 export class Joining {
   /** The model as it would be if its requests were joined, by which batches are laid out. */
@@ -110,9 +110,9 @@ export class Joining {
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
-  /** Whether requests have lengths beside the number of their rows, or values that their rows share, which only they show. */
+  /** Whether only requests show all lengths (besides the number of rows), or the values that their rows share. */
   readonly isOpen: boolean
-  /** Whether what is found holds for one bucket, and the others are to be decided by themselves. */
+  /** Whether a verdict holds for one bucket only. */
   readonly isByBucket: boolean
   /** Whether the graph is asked of each bucket. */
   readonly asksOfBuckets: boolean
@@ -120,7 +120,7 @@ export class Joining {
   readonly isToRun: boolean
   /** Called when {@link Joining.byRow}, or {@link Joining.joinedBuckets}, changes. */
   onChange: () => void = () => {}
-  /** Called when `rows` of what its users see is another. */
+  /** Called when `metadata.joining.rows` has changed. */
   onKnown: () => void = () => {}
   readonly #proof: RowProof | null
   readonly #never: boolean

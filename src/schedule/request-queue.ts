@@ -92,7 +92,10 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.hasFull && !this.#holding
   }
 
-  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to be handed over at once. */
+  /**
+   * Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to
+   * dispatch at once.
+   */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs

@@ -95,7 +95,7 @@ export function mailedElements({ type, data }: MailedTensor): TensorData | strin
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
 }
 
-/** Strings, each behind its length in 4 bytes; where the last one is cut off, the offset at which it begins. */
+/** Reads strings, each after its length in 4 bytes (little-endian). If the last is cut off, returns the offset of its length. */
 export function prefixedStrings(bytes: Buffer): string[] | number {
   const strings: string[] = []
   for (let at = 0; at < bytes.length;) {
@@ -108,7 +108,7 @@ export function prefixedStrings(bytes: Buffer): string[] | number {
 }
 
 /**
- * Copies rows of tensors in which they lie along another dimension than the first.
+ * Copies rows of tensors in which rows lie along another dimension than the first.
  *
  * @param sourceRows rows that the source has, of which those from `sourceRow` on are copied; the same for the target.
  * @param blocks how many there are before that dimension.

@@ -85,7 +85,7 @@ const rawLayouts: Readonly<Record<RawType, Layout>> = {
 }
 
 /**
- * All that the engine knows of a numeric type, except how a float of less than 32 bits is read, which `small-floats.ts` has.
+ * All that the engine knows of a numeric type, except the formats of floats of less than 32 bits: those are in `small-floats.ts`.
  * `float16` is kept as its 16 raw bits, `bool` as one byte.
  */
 const layouts: Readonly<Record<Exclude<ElementType, 'string'>, Layout>> = {
@@ -114,7 +114,7 @@ const bits = columnOf(2)
 /** The number of each type in `TensorProto.DataType`. */
 export const typeNumbers: Readonly<Record<ElementType, number>> = { string: 8, ...columnOf(1) }
 
-/** By number in `TensorProto.DataType`: all of above, and those that files may have and no request carries. */
+/** All types by their number in `TensorProto.DataType`, also those that occur in files but not in requests. */
 const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
   [0, ['undefined', 0]], [14, ['complex64', 64]], [15, ['complex128', 128]], [23, ['float4e2m1', 4]],
   [24, ['float8e8m0', 8]], [25, ['uint2', 2]], [26, ['int2', 2]], [typeNumbers.string, ['string', 0]],
@@ -142,12 +142,12 @@ export const typedArrays: ReadonlyMap<string, TensorDataConstructor> = new Map(
   Object.values(storage).map((Storage) => [Storage.name, Storage]),
 )
 
-/** True for the types of elements of which tensors can be carried. */
+/** True for element types that tensors of requests can have. */
 export function isElementType(type: unknown): type is ElementType {
   return type === 'string' || (typeof type === 'string' && Object.hasOwn(storage, type))
 }
 
-/** True for those that are no `Tensor` but a {@link RawTensor}. */
+/** True for types whose tensors are a {@link RawTensor} and not a `Tensor`. */
 export function isRawType(type: ElementType): type is RawType {
   return rawTypes.has(type)
 }
@@ -162,7 +162,7 @@ export function storageOf(type: ElementType): TensorDataConstructor {
   return storage[type as keyof typeof storage]
 }
 
-/** True for those of 4 bits, of which two share a byte. */
+/** True for types of 4 bits, two of which share a byte. */
 export function isPacked(type: ElementType): boolean {
   return bits[type as keyof typeof bits] < 8
 }
@@ -190,7 +190,7 @@ export function elementCount(dims: readonly number[]): number {
   return count
 }
 
-/** A tensor as a caller may hand it in: ours, or one of another copy of onnxruntime-common. */
+/** A tensor as a caller may give it: ours, or one of another copy of onnxruntime-common. */
 export interface TensorLike {
   readonly type: string
   readonly dims: readonly number[]

@@ -162,18 +162,18 @@ export class HeldBytes {
   }
 }
 
-/** Bytes of bodies read in one turn of the event loop: a socket brings up to 2 MiB, which all other requests wait for. */
+/** Bytes of bodies to read per turn of the event loop. A socket can bring 2 MiB in a turn, for which all other requests wait. */
 const bytesPerTurn = 2 ** 18
 /** Paused bodies that are read on in one turn: each brings 64 KiB at once. */
 const bodiesPerTurn = 4
 
-/** Spaces the reading of bodies that come faster than that. */
+/** Pauses bodies when a turn has read enough, and resumes them in the next turn. */
 class PacedReading {
   readonly #paused = new Set<IncomingMessage>()
   #bytesInTurn = 0
   #turnIsDue = false
 
-  /** Counts what has come of a body, and pauses it where that was enough for this turn. */
+  /** Counts a chunk of a body, and pauses the body if this turn has read enough. */
   came(request: IncomingMessage, bytes: number): void {
     this.#turnLater()
     this.#bytesInTurn += bytes
@@ -182,7 +182,7 @@ class PacedReading {
     this.#paused.add(request)
   }
 
-  /** A body is not wanted any more: what is left of it flows by. */
+  /** Forgets a body that is no longer read: what is left of it flows by. */
   ended(request: IncomingMessage): void {
     if (this.#paused.delete(request)) request.resume()
   }
@@ -204,7 +204,7 @@ class PacedReading {
   }
 }
 
-/** That of all handlers of this thread. */
+/** One for all handlers of this thread. */
 const reading = new PacedReading()
 
 /** The unread rest of a body would block the next request on the connection. */
@@ -212,7 +212,7 @@ const closing = { connection: 'close' }
 
 /** The first tensor of a body is aligned to so many bytes: the size of the largest element. */
 const alignment = 8
-/** Most bytes allocated on the word of Content-Length, before the body has come. */
+/** Most bytes allocated for what Content-Length announces, before the body has come. */
 const trustedBytes = 2 ** 20
 
 const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = {
@@ -312,7 +312,7 @@ function receive(
         count(chunk.length)
         if (decoder === null) reading.came(request, chunk.length)
       } catch (error) {
-        request.pause() // those that have come already would still be read
+        request.pause() // else chunks that have already come would still be read
         fail(error)
       }
     }

@@ -99,7 +99,7 @@ export class EngineSession implements InferenceSessionHandler {
   }
 }
 
-/** The error of a refused run, of the class that onnxruntime-node throws for feeds that are no tensors. */
+/** The error of a refused run; for feeds that are no tensors, of the class that onnxruntime-node throws. */
 function refusal(error: unknown, feeds: Readonly<Record<string, unknown>>): unknown {
   if (!(error instanceof InferenceError) || error.code !== 'ERR_INVALID_ARG') return error
   const Kind = Object.values(feeds)
@@ -108,10 +108,10 @@ function refusal(error: unknown, feeds: Readonly<Record<string, unknown>>): unkn
   return Kind === undefined ? error : errorOf(Kind, error)
 }
 
-/** Most elements of a dimension that onnxruntime-node reads. */
+/** The longest dimension that onnxruntime-node accepts. */
 const longestDimension = 0xffff_ffff
 
-/** `null` for a tensor, which may still not fit the model. In the order of onnxruntime-node's own checks. */
+/** The error class for a feed, by checks in the order of onnxruntime-node's; `null` for a tensor, which may still not fit. */
 function errorClass(feed: unknown): TypeErrorConstructor | RangeErrorConstructor | null {
   if (typeof feed !== 'object' || feed === null) return TypeError
   const { type, dims, location = 'cpu' } = feed as Partial<Tensor>
@@ -254,7 +254,7 @@ export class SessionModels {
       leave()
       throw error
     }
-    // It has failed since, or was unloaded elsewhere: later sessions load another one.
+    // The shared model has failed, or was unloaded elsewhere: this session and later ones load another.
     if (key !== null && this.#shared.get(key) === own) this.#shared.delete(key)
     leave()
     return this.hold(source, options)
@@ -285,8 +285,8 @@ const identities = new WeakMap<object, number>()
 let known = 0
 
 /**
- * Makes the order of options irrelevant. Values that are no plain data (functions, tensors) are equal only if
- * they are the same object.
+ * A replacer for JSON by which the order of options does not matter. Values that are no plain data (functions, tensors) are
+ * equal only if they are the same object.
  */
 function sorted(_: string, value: unknown): unknown {
   if (isPlainObject(value))

@@ -180,7 +180,7 @@ async function differenceFrom(
 const mostRecipes = 8
 /** A request of more bytes is made up and run once. */
 const repeatedUpToBytes = 2 ** 26
-/** One of more bytes is not made up: it is held several times. */
+/** A request of more bytes is not made up: it is held several times. */
 const mostBytes = () => Math.min(mostTensorBytes, availableMemory().usableBytes / 4)
 
 /**

@@ -1,5 +1,5 @@
-// A program: tries a model on the CPU with the native executor. It loads no engine and starts no worker, so that a first load need
-// not wait for those.
+// A program: tries a model on the CPU with the native executor. It loads no engine and starts no worker, for which a first load
+// would have to wait.
 import { availableCores } from '../../base/available-resources.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { sessionOptions, type SessionRuntime } from '../../options/session-options.ts'
@@ -42,7 +42,7 @@ tryModels(async ({ model, engine: { workers } }, config, how) => {
   }
 })
 
-/** With the shapes that the configuration gives them, where it fits the model; else the load reports that. */
+/** Gives tensors the shapes of the configuration. If it does not fit the model, they stay as they are: the load reports it. */
 function shaped(config: ResolvedConfig, values: TrialSession['values']): TrialSession['values'] {
   try {
     return shapeTensors('', { ...config, maxBatchSize: undefined }, values).served

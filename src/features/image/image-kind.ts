@@ -8,10 +8,10 @@ export interface ImageKind {
   readonly size: number
 }
 
-/** Regular JPEGs have fewer segments before their size. */
+/** Most segments to read in search of a JPEG's size; regular JPEGs have fewer before it. */
 const mostSegments = 64
 
-/** The kind and size of an image. The format is known; the bytes may be damaged otherwise. */
+/** The kind and size of an image of a known format. Its bytes may be damaged. */
 export function imageKind(bytes: Uint8Array, format: ImageFormat): ImageKind {
   const header = headerOf(bytes, format)
   const size = header === null ? 0 : header.width * header.height

@@ -21,7 +21,7 @@ interface KnownTensor extends Omit<ValueMetadata, 'name'> {
 
 /** The types and shapes of a pipeline's tensors, by their index in its graph. */
 export class CheckedTensors {
-  /** Most rows of a request in one run, once all of the models join requests that may. */
+  /** Most rows of a request in one run, when every model that may join requests does so. */
   readonly maxBatchSize: number
   readonly #graph: PipelineGraph
   readonly #known: (KnownTensor | null)[]

@@ -40,7 +40,7 @@ export class Pipeline implements Target {
   readonly onlyTakers: readonly (GraphStep | null)[]
   readonly #clock: Clock
   readonly #models: PipelineOwner['models']
-  /** As its requests are laid out, whether or not its steps' models join them yet. */
+  /** The metadata by which requests are laid out, also while models of its steps do not join them yet. */
   readonly #laidOut: ModelMetadata
   #metadata: ModelMetadata
   readonly #givenBatchSize: number | undefined
@@ -134,7 +134,7 @@ export class Pipeline implements Target {
     return this.#metadata
   }
 
-  /** The smallest of its steps' limits, as {@link CheckedTensors.maxBatchSize} is; their models may have learnt more since. */
+  /** The smallest limit of its steps now: the verdict on a model's rows may be newer than {@link CheckedTensors.maxBatchSize}. */
   #batchSizeBy(limitOf: (model: Target) => number): number {
     if (this.#givenBatchSize !== undefined) return this.#givenBatchSize
     let least = this.#laidOut.maxBatchSize

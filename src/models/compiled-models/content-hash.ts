@@ -6,9 +6,9 @@ import { open } from 'node:fs/promises'
 const pieceBytes = 2 ** 18
 
 /**
- * The hash of a file's content: SHA-256 over the SHA-384 hashes of its pieces. SHA-384 takes half
- * the time of SHA-256 where the processor has no instructions for that, and a first load, which tries the model meanwhile on the
- * same cores, is slowed down by it. With such instructions it takes longer, but less than the trial.
+ * The hash of a file's content: SHA-256 over the SHA-384 hashes of its pieces. On a processor without instructions for
+ * SHA-256, SHA-384 takes half the time, and a first load tries the model on the same cores meanwhile. On others it takes
+ * longer, but less than the trial.
  *
  * @param look receives each piece, whose memory is reused afterwards.
  */

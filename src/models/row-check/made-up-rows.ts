@@ -192,26 +192,26 @@ export type Draw =
   | 'last'
   /** 0 and 1, the first of each row 1. */
   | 'mask'
-  /** 0 and 1, the first of each row in turns. */
+  /** 0 and 1; the first element alternates from row to row. */
   | 'kind'
-  /** 1 to 7, from some place on 0: ids of tokens, filled up. */
+  /** 1 to 7, then 0 to the end of the row: padded ids of tokens. */
   | 'padded'
   /** Not given. */
   | 'absent'
 
-/** Scales of the rows in turn: what one row adds to another shows wherever the other is smaller by far. */
+/** Scales of the rows in turn: what one row adds to another shows where the other is far smaller. */
 const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
-/** Scales and signs of rows of the extreme kind in turn: what is a matter of the loudest, or of a threshold, shows between two of them. */
+/** Scales and signs of 'extreme' rows in turn. Dependence on the loudest row, or on a threshold, shows between two of them. */
 const extremes: readonly (readonly [scale: number, sign: -1 | 0 | 1])[] = [[1, 0], [30_000, 0], [1e-4, 0], [50, 1], [0.5, 1], [30_000, 1], [300, -1], [0, 1]] // prettier-ignore
 /** How many there are. */
 export const extremeRows = extremes.length
-/** Every so many rows one has no negative float. */
+/** One row in this many has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
 /** Integers of one byte and less. */
 type NarrowInteger = Extract<ElementType, `${'u' | ''}int${2 | 4 | 8}`>
 interface Large {
-  /** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
+  /** Values of 'far' rows, one in each row: several, taken as sizes, would need all memory. */
   readonly far: readonly number[]
   readonly wide: number
 }
@@ -225,19 +225,19 @@ const largeElse: Large = { far: [30_000, 5000, 150], wide: 999 }
 const largeOf = (type: ElementType): Large => largeNarrow[type as NarrowInteger] ?? largeElse
 const farFloat = 1_000_000
 const farSmallFloat = 10_000
-/** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
+/** Kinds of 'far' rows, in turn; the first kind is as usual. */
 const farKinds = 5
 const largestFew = 3
-/** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
+/** Elements that are drawn; a longer row repeats them. A prime, so that the repetition does not coincide with a dimension. */
 const drawn = 8191
 
 /**
- * One row of made-up values, always the same for the same arguments. No integer but in a mask, a kind or an id is 0: it may be a divisor,
- * and ONNX Runtime dividing by it ends the process.
+ * One row of made-up values, always the same for the same arguments. Integers are 0 only in masks, kinds and ids: any other
+ * may be a divisor, and ONNX Runtime ends the process when it divides by 0.
  *
  * @param rowDims dims of each input's row, without the first dimension.
  * @param draws for each input.
- * @param rowNumber what all rows share is that of the first.
+ * @param rowNumber of the row; inputs that all rows share are always those of row 0.
  */
 export function sampleRow(
   inputs: readonly TensorMetadata[],
@@ -270,7 +270,7 @@ export function sampleRow(
   })
 }
 
-/** A row with its floats at other scales: the largest of each input that rows do not share is what is said, or all are 0 where that is 0. */
+/** A row with rescaled floats: the largest of each input that rows do not share becomes `scale`; all 0 stays all 0. */
 export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
   return feeds.map((feed, index): MailedTensor | null => {
     if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1)
@@ -289,7 +289,7 @@ export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, s
   })
 }
 
-/** A row with a value in place of all of its floats, of each input that rows do not share; `null` where it has none. */
+/** A row with `value` as every float of each input that rows do not share; `null` if it has no such floats. */
 export function filledWith(
   inputs: readonly TensorMetadata[],
   feeds: TrialFeeds,
@@ -352,7 +352,10 @@ function element(
   return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
 }
 
-/** The same for floats; where the type has none as large, the largest with one digit that it has. */
+/**
+ * The value of 'far' rows of floats. For a type with a smaller range: its largest number of one digit, at most
+ * {@link farSmallFloat}.
+ */
 function farOf(type: ElementType): number {
   const largest = isSmallFloat(type) ? largestFloat(type) : Infinity
   if (largest > farFloat) return farFloat
@@ -381,7 +384,7 @@ function particular(
   return instead(values[kind - 1] ?? (type.startsWith('u') ? 1 : -values[0]!))
 }
 
-/** A bool that is alone in its row takes turns; of several the first is true, as in a mask that must leave something. */
+/** The only bool of a row alternates from row to row. Of several the first is true, as in a mask that must not be empty. */
 function bool(count: number, row: number, random: () => number): (at: number) => number {
   return count === 1 ? () => (row + 1) % 2 : (at) => (at === 0 || random() < 0.5 ? 1 : 0)
 }

@@ -154,7 +154,7 @@ export class ModelRowCheck {
     this.#runs.serve()
   }
 
-  /** The model is closing: what is left of the check is given up, before its requests are finished. */
+  /** The model is closing: gives up the rest of the check, before accepted requests are finished. */
   close(): void {
     this.#isOver = true
     this.#runs.close()
@@ -408,11 +408,14 @@ function readVerdict(text: string): RowVerdict | null {
 /** Milliseconds of trials that a load waits for; the rest runs while the model serves. */
 const budgetMs = 40
 /**
- * After this many milliseconds of trials a pause follows: as long, and shorter where the worker is not busy. Besides, they
- * take turns with batches there.
+ * After this many milliseconds of trials the check pauses for as long as they took, or for less on a worker that is less busy.
+ * Between pauses, trials take turns with batches.
  */
 const sliceMs = 5
-/** Trials that fall behind a check of {@link usualTrials} in this many milliseconds, or runs of a row, make no pauses. */
+/**
+ * The check makes no pauses while it is behind schedule: {@link usualTrials} trials in this many milliseconds, or in
+ * {@link dueRuns} runs of one row if those take longer.
+ */
 const dueMs = 5000
 const dueRuns = 20
 const usualTrials = 70
@@ -432,10 +435,10 @@ class PacedRuns {
   #isServing = false
   isClosed = false
   #sliceMs = 0
-  /** Since it serves, or since a check of requests began. */
+  /** When the model began to serve, or a check of requests began. */
   #fromMs = 0
   #trials = 0
-  /** The shortest run of a row. */
+  /** Milliseconds of the shortest run of a row. */
   #rowMs = Infinity
 
   constructor() {
@@ -462,7 +465,7 @@ class PacedRuns {
     this.#trials = 0
   }
 
-  /** Runs a trial in its turn; rejects once closed. */
+  /** Runs a trial when it is its turn; rejects after `close()`. */
   async run(
     feeds: TrialFeeds,
     busyShare: () => number,

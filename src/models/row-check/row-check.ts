@@ -57,7 +57,7 @@ const everySizeOfShortRunsTo = 32
 const shortRunMs = 1
 /** Rows of the largest batch tried; a larger one is used only if the user asks for it, without a check. */
 const largestTried = 256
-/** Most elements of an input in a batch; two rows have to fit in. */
+/** Most elements of an input in a batch. Rows of which two do not fit are not checked. */
 const mostElements = 2 ** 25
 /**
  * A batch with a longer expected run, in milliseconds, is tried with only two or three requests, since it delays
@@ -135,8 +135,8 @@ export async function checkRequests(
   await tryNotFinite(trials, inputs, extremes, maxBatchSize)
   const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
   await joinPool(trials, pool, maxBatchSize, sizes)
-  // Requests of several rows may be independent of each other even if their rows are not, which others could be mixed
-  // with.
+  // Requests of several rows may be independent of each other although their rows are not. Other requests would be mixed
+  // with those rows, so single rows are compared too.
   const several = trials.dependence === null && pool.some(({ rows }) => rows > 1)
   const rows = several ? await trials.allAlone(single) : pool
   if (several) await joinPool(trials, rows, maxBatchSize, sizes)
@@ -254,7 +254,7 @@ async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatch
       for (let at = 0; at + 2 <= order.length; at += size) {
         const batch = order.slice(at, at + size)
         const places = batch.map((row) => pool.indexOf(row)).join()
-        if (tried.has(places)) continue // what is left of threes may be one of the twos
+        if (tried.has(places)) continue // the rest after threes may be a pair that was already tried
         tried.add(places)
         if (!(await trials.joined(batch))) return
       }

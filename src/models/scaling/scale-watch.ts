@@ -33,7 +33,7 @@ export class ScaleWatch {
       autoTune &&
       (() => new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock))
     this.#tuner = this.#newTuner?.() ?? null
-    const tunerLook = scheduler.rowCheck === null ? this.#tuner?.look : undefined // else see joiningKnown
+    const tunerLook = scheduler.rowCheck === null ? this.#tuner?.look : undefined // else joiningKnown() starts it
     scheduler.onUpdate = this.#autoscaler?.look ?? tunerLook ?? null
   }
 
@@ -42,8 +42,8 @@ export class ScaleWatch {
   }
 
   /**
-   * Called when it is known how requests are joined, or that this has changed. Tuning begins then, anew if it had: what other
-   * batches gave says nothing.
+   * Called when it is known whether requests are joined, and when that changes. Starts tuning, or starts it again: results
+   * from other batches no longer hold.
    */
   async joiningKnown(): Promise<void> {
     if (this.#newTuner === null || this.#isClosed) return

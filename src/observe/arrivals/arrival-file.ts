@@ -9,7 +9,7 @@ const writtenAtOnceBytes = 1 << 16
 const waitingBytes = 1 << 23
 /** What is less than that is written after so long. */
 const longestWaitMs = 1000
-/** A pipe that nobody reads is an error, not waited for. */
+/** A pipe without a reader is an error: opening it does not wait for one. */
 const createOnly =
   constants.O_WRONLY |
   constants.O_CREAT |
@@ -17,7 +17,7 @@ const createOnly =
   (constants.O_NONBLOCK ?? 0) |
   (constants.O_NOCTTY ?? 0)
 
-/** A recording being written. A disk that is slow or full costs lines, which are counted, and nobody's time. */
+/** A recording being written. If the disk is slow or full, lines are dropped and counted, and no request waits. */
 export class ArrivalFile {
   /** Requests that are in the file, or on their way to it. */
   recorded = 0

@@ -29,13 +29,13 @@ export interface Rows {
   readonly inner: Dim
 }
 
-/** Indices into a row's own part: those of row `n` are in `[n * stride, n * stride + bound)`. */
+/** Indices that point into a row's own part: those of row `n` are in `[n * stride, n * stride + bound)`. */
 export interface Place {
   readonly stride: Dim
   readonly bound: Dim
 }
 
-/** What is known of a tensor for all requests that may share a run, whatever their number and content. */
+/** What holds for a tensor in every run, whatever the number and content of its requests. */
 export interface Tensor {
   readonly kind: 'tensor'
   /** One of {@link elementType}; 0 if unknown. */
@@ -72,7 +72,7 @@ export interface Fault {
   readonly order: number
   readonly node: string | null
   readonly reason: string
-  /** Its dimensions, if they are known nevertheless. */
+  /** The value's dimensions, if they are known all the same. */
   readonly shape?: readonly Dim[]
 }
 
@@ -124,7 +124,7 @@ export function extent({ outer, inner }: Rows): Dim {
   return multiply(multiply(outer, rowDim), inner)
 }
 
-/** Elements before a row's part, from the first dimension on, and after it. No reshaping changes these. */
+/** The product of all dimensions before the rows; {@link after}: of those after them. No reshape changes either. */
 export function before(shape: readonly Dim[], { axis, outer }: Rows): Dim {
   return multiply(product(shape.slice(0, axis)), outer)
 }
@@ -155,7 +155,7 @@ function samePlace(a: Place | null, b: Place | null): boolean {
   return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
 }
 
-/** What two branches, or two turns of a loop, have in common. */
+/** What holds for a value from either of two branches, or of two turns of a loop. */
 export function either(a: Value, b: Value, name: string): Value {
   if (a.kind === 'fault') return a.verdict === 'dependent' || b.kind !== 'fault' ? a : b
   if (b.kind === 'fault') return b

@@ -2,14 +2,15 @@ import type { ProofTask, StartTask, WorkerSetup } from '../executors/protocol.ts
 import type { NativeBinding } from '../../native/native-binding.ts'
 
 /**
- * What Piscina takes by `require()` in each thread of the native executor: bundled into one CommonJS file, as those of the other
- * executors are, so that a thread reads nothing else and starts no loader of ES modules. A thread that is terminated while one
- * makes its graph, as by an exception on the application's thread, ends the process by a signal (Node 20).
+ * The module that Piscina loads by `require()` in each thread of the native executor. Like those of the other executors it is
+ * bundled into one CommonJS file, so that a thread reads no other file and starts no loader of ES modules. On Node 20, a thread
+ * that is terminated while that loader builds its graph, as after an exception on the application's thread, ends the process by
+ * a signal.
  *
- * Starts the addon's loop, which does all the work on a thread of its own, for as long as this one lives. This thread stays
- * in its event loop, where it can be looked into, reported on and terminated at any time, and reads the graphs of models while the
- * loop opens them. Their reader is set up for the first of those: before, it would be milliseconds of each load, and megabytes
- * of each process.
+ * Starts the addon's loop, which does all the work on a thread of its own, for as long as this thread lives. This thread stays
+ * in its event loop, where it can be inspected and terminated at any time, and reads the graphs of models while the loop opens
+ * them. The reader of graphs is loaded with the first one: earlier it would cost every load milliseconds, and every process
+ * megabytes.
  */
 export default function start({ setup, answer }: StartTask): void {
   const { port, addon, loopId, niceIncrement, onnxruntimeVersion } = setup as Extract<
@@ -19,7 +20,7 @@ export default function start({ setup, answer }: StartTask): void {
   const loaded = { exports: {} as NativeBinding }
   try {
     process.dlopen(loaded, addon)
-    if (!loaded.exports.startLoop(loopId, niceIncrement)) return // nobody waits for this thread any more
+    if (!loaded.exports.startLoop(loopId, niceIncrement)) return // the engine no longer waits for this thread
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException
     answer.postMessage({ failed: { message, code, onnxruntime: false } })

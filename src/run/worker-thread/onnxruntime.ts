@@ -5,9 +5,9 @@ import { nameOfType } from '../../tensor/tensor.ts'
 import { isSince } from '../../base/platform.ts'
 
 /**
- * The only file that knows onnxruntime-node. Beside the public API it uses the package's inner binding where that has
- * the expected form: `run` there is a plain call (the public one takes a turn of the event loop first), and its
- * metadata also describes outputs of types for which the public API refuses the whole model.
+ * The only file that knows onnxruntime-node. Besides the public API it uses the package's inner binding, if that has the
+ * expected form. Its `run` is a plain call, where the public one first takes a turn of the event loop. Its metadata also
+ * describes outputs of types for which the public API refuses the whole model.
  */
 
 /** Values by name, as `run` takes and gives them. */
@@ -61,14 +61,14 @@ interface PublicApi {
   listSupportedBackends(): { name: string }[]
 }
 
-/** From here on ONNX Runtime has other numbers than `TensorProto.DataType`. */
+/** From this number on, ONNX Runtime's element types differ from those of `TensorProto.DataType`. */
 const ownNumbers = 24
 
-/** The first 1.x that can be loaded again after the last thread that had it has ended. */
+/** The oldest version that can be loaded again after the last thread that had loaded it has ended. */
 const oldest = [1, 25] as const
 
 const notATensor = 'a sequence, map, optional or sparse value'
-/** Severities of ONNX Runtime's log; errors reach the caller as exceptions, a trial run should not print them too. */
+/** Run options by what ONNX Runtime logs. Errors reach the caller as exceptions: a trial run should not print them too. */
 const fatalOnly: InferenceSession.RunOptions = { logSeverityLevel: 4 }
 const defaultRunOptions: InferenceSession.RunOptions = {}
 
@@ -84,7 +84,7 @@ export class Runtime {
     const require = createRequire(import.meta.url)
     checkVersion(require)
     this.#api = require('onnxruntime-node') as PublicApi
-    // The first environment of the process decides what ONNX Runtime prints beside its sessions: nothing that is thrown, too.
+    // The first environment of the process decides what ONNX Runtime logs outside of sessions: no errors, which are thrown.
     this.#api.env.logLevel = 'fatal'
     this.Tensor = this.#api.Tensor
     this.version = this.#api.env.versions.node ?? this.#api.env.versions.common
@@ -94,7 +94,7 @@ export class Runtime {
   /**
    * Opens a model; rejects with ONNX Runtime's own error.
    *
-   * @param model its path, or its bytes, of which a copy is made: the binding takes no shared memory.
+   * @param model its path, or its bytes, which are copied: the binding takes no shared memory.
    */
   async open(model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<Session> {
     const source = typeof model === 'string' ? model : new Uint8Array(model).slice()
@@ -120,13 +120,13 @@ export class Runtime {
   }
 }
 
-/** Before it is loaded: an older one fails with a message that does not help, and only from the second time on. */
+/** To be called before the package is loaded: an older one fails with an unhelpful message, and only from the second load on. */
 function checkVersion(require: NodeJS.Require): void {
   let version: string
   try {
     ;({ version } = require('onnxruntime-node/package.json') as { version: string })
   } catch {
-    return // loading the package itself tells better what is wrong
+    return // loading the package reports better what is wrong
   }
   if (!isSince(version, oldest)) throw new Error(`its version ${version} is older than ${oldest.join('.')}`)
 }
@@ -142,7 +142,7 @@ function innerBinding(require: NodeJS.Require): InnerBinding | null {
     )
     return complete ? (inner as InnerBinding) : null
   } catch {
-    return null // another layout of the package: the public API does
+    return null // another layout of the package: the public API is used
   }
 }
 
@@ -184,7 +184,7 @@ export const identityModel = Buffer.from(
   'base64',
 )
 
-/** Whether ONNX Runtime takes views of a SharedArrayBuffer as inputs here: asked of it, not read off version numbers. */
+/** Whether ONNX Runtime takes views of a SharedArrayBuffer as inputs here: found out by a run, not by version numbers. */
 export async function acceptsSharedMemory(runtime: Runtime): Promise<boolean> {
   try {
     const session = await runtime.openBytes(identityModel)

@@ -3,7 +3,7 @@
 import { Runtime, identityModel } from './onnxruntime.ts'
 
 const [provider] = process.argv.slice(2)
-process.once('disconnect', () => process.exit()) // nobody waits any more
+process.once('disconnect', () => process.exit()) // the parent has ended
 
 async function attempt(): Promise<{ names: readonly string[] } | { reason: string }> {
   try {

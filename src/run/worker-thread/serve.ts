@@ -38,7 +38,7 @@ async function serveBinding(
   let runtime: Runtime | null = null
   try {
     // Loading native code is not to be interrupted either.
-    if (!control.enter()) return // nobody waits for this thread any more
+    if (!control.enter()) return // the engine no longer waits for this thread
     let ready: WorkerReady
     try {
       runtime = new Runtime()

@@ -35,7 +35,7 @@ export function tableMs(table: ServiceTable, rows: number): number {
   return interpolated(table, rows, (last) => (last.ms * rows) / last.rows)
 }
 
-/** The time between the two sizes around `rows`: that of the first below it; by `beyond` above the last. */
+/** Interpolates between the two sizes around `rows`: the first size's time below it, and `beyond` above the last. */
 function interpolated(
   points: readonly Pick<ServiceTime, 'rows' | 'ms'>[],
   rows: number,

@@ -430,7 +430,7 @@ export interface RowShare {
   readonly share: number
 }
 
-/** Draws one of several by their shares, which are relative to the sum of all. */
+/** Draws one of several. The probability of each is its share of the sum of all shares. */
 export function drawByShare<T extends { readonly share: number }>(
   mix: readonly T[],
   random: Random,

@@ -3,7 +3,7 @@ import { openNativeOrt } from './native-ort.ts'
 import type { TrialResult } from './trial-process.ts'
 
 const [name, library] = process.argv.slice(2) as [string, string]
-process.once('disconnect', () => process.exit()) // nobody waits any more
+process.once('disconnect', () => process.exit()) // the parent has ended
 
 async function attempt(): Promise<TrialResult> {
   const ort = openNativeOrt()
