@@ -177,7 +177,7 @@ export class WorkerSession {
     const stop = () => this.worker.stopRun(this, true)
     const tried = (executor: Executor) =>
       within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
-    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)), true)
+    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)))
     if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
     return run
   }
@@ -205,7 +205,7 @@ export class WorkerSession {
   #shrinkArena(): Promise<void> {
     const thread = this.#openOn
     if (thread === null) return Promise.reject(new ThreadEndedError()) // with its arena
-    return this.worker.ask(this, thread, (executor) => executor.shrinkArena!(this.id))
+    return this.worker.ask(this, thread, (executor) => executor.shrinkArena!(this.id), true)
   }
 
   /** A batch was run on it, which {@link keepsArena}. */

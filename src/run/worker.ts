@@ -108,19 +108,19 @@ export class Worker {
    * Has a task done on the thread as soon as no batch is outstanding.
    *
    * @param thread the one it is meant for; `null` for the one that serves then.
-   * @param goesFirst whether it goes before a batch that is prefetched behind the run.
+   * @param waits whether a batch that is prefetched behind the run goes first, which need not be copied again then.
    */
   ask<T>(
     owner: WorkerSession | null,
     thread: Executor | null,
     work: (executor: Executor) => Promise<T>,
-    goesFirst = false,
+    waits = false,
   ): Promise<T> {
     const { givenUp, closing, executor } = this.threads
     if (givenUp || closing || (thread !== null && thread !== executor))
       return Promise.reject(new ThreadEndedError())
     const done = this.#tasks.add(owner, thread, work)
-    if (goesFirst) this.#yieldTo(null)
+    if (!waits) this.#yieldTo(null)
     this.dispatch()
     return done
   }

@@ -41,7 +41,8 @@ it('bodies that come at once are read in pieces of 256 KiB in a turn of the even
   const hold = (bytes: number) => void (inTurns[inTurns.length - 1]! += bytes)
   const read = () => {
     const request = Object.assign(Readable.from(pieces), { headers: {}, complete: true })
-    return readBody(request as unknown as IncomingMessage, { ...limits, hold, count: () => {} })
+    const { signal } = new AbortController()
+    return readBody(request as unknown as IncomingMessage, { ...limits, signal, hold, count: () => {} })
   }
   const bodies = await Promise.all(Array.from({ length: 32 }, read))
   isOver = true
