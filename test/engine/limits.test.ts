@@ -309,7 +309,7 @@ describe.each(executorKinds)('rows of 256 MiB (%s)', (executor) => {
     expect([...(y as Tensor).data]).toEqual([3])
     expect(await model.joiningKnown()).toMatchObject({
       rows: 'unknown',
-      reason: expect.stringContaining('a row has 67108864 elements'),
+      reason: expect.stringContaining('an input has 67108864 elements for a row'),
     })
     expect(runSample).not.toHaveBeenCalled()
   })
@@ -325,6 +325,20 @@ describe('defaultMaxBatchSize', () => {
   ])('holds for so many rows as 256 MiB take: rows of %j with %j', async (rowDims, options, rows) => {
     const model = await load(ownEngine(), ends(rowDims), options)
     expect(model.metadata.maxBatchSize).toBe(rows)
+  })
+
+  it('does not count what all rows share', async () => {
+    const path = modelPath('shared-table', () =>
+      graph('shared-table')
+        .input('x', 'float32', ['N', 4])
+        .input('table', 'float32', [2 ** 24])
+        .output('y', 'float32', ['N', 4])
+        .node('ReduceMax', ['table'], ['most'], { axes: [0], keepdims: 0 })
+        .node('Add', ['x', 'most'], ['y'])
+        .build(),
+    )
+    const { metadata } = await load(ownEngine(), path)
+    expect(metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent' } })
   })
 })
 
