@@ -8,6 +8,7 @@ import {
   type ThroughputSetting,
 } from '../../src/models/scaling/throughput-search.ts'
 import { mulberry32 } from '../models/random.ts'
+import { deferred } from '../support/deferred.ts'
 import { TunedModel } from './tuned-model.ts'
 import { TunedQueue } from './tuned-queue.ts'
 
@@ -429,6 +430,24 @@ describe('throughput tuner', () => {
       expect(model.setting).toEqual({ instances: 1, batchRows: 32 })
       expect(model.tuner.stats).toMatchObject({ state: 'watching', searchCount: 0 })
       expect(model.clock.timers).toBe(0)
+    })
+
+    it('goes back to what it had when it is given up while instances are opened', async () => {
+      const model = new TunedModel(({ instances }) => 1000 * instances)
+      const opened = deferred<void>()
+      const divide = model.divideCores.bind(model)
+      let last = opened.promise
+      let isAsked = false
+      model.divideCores = (instances) => {
+        isAsked = true
+        return (last = last.then(() => divide(instances)))
+      }
+      while (!isAsked) await model.serve(100)
+      const givenUp = model.tuner.giveUp()
+      opened.resolve()
+      await givenUp
+      await last
+      expect(model.setting).toEqual(present)
     })
 
     it('does not undo what somebody else has begun to change in the middle of a search', async () => {
