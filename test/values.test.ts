@@ -160,11 +160,11 @@ function manual() {
   )
   function* work(name: string, pieces: number): Pieces<string> {
     for (let piece = 1; piece < pieces; piece++) {
-      nowMs += 0.25
+      nowMs += 0.125
       done.push(name)
       yield
     }
-    nowMs += 0.25
+    nowMs += 0.125
     done.push(name)
     return name
   }
@@ -180,7 +180,7 @@ describe('work in slices', () => {
     expect(await result).toBe('a')
   })
 
-  it('goes on for a millisecond in each turn of the event loop, whoever asks', async () => {
+  it('goes on for half a millisecond in each turn of the event loop, whoever asks', async () => {
     const { slices, work, turn, done, left } = manual()
     const results = [slices.run(work('a', 10), 10), slices.run(work('b', 3), 20)]
     expect(done()).toBe('aaaa')

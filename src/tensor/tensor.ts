@@ -104,15 +104,11 @@ const layouts: Readonly<Record<Exclude<ElementType, 'string'>, Layout>> = {
   ...rawLayouts,
 }
 
-const columnOf = <K extends 0 | 1 | 2>(column: K) =>
-  Object.fromEntries(Object.entries(layouts).map(([type, layout]) => [type, layout[column]])) as Readonly<
-    Record<keyof typeof layouts, Layout[K]>
-  >
-const storage = columnOf(0)
-const bits = columnOf(2)
-
 /** The number of each type in `TensorProto.DataType`. */
-export const typeNumbers: Readonly<Record<ElementType, number>> = { string: 8, ...columnOf(1) }
+export const typeNumbers = Object.fromEntries([
+  ['string', 8],
+  ...Object.entries(layouts).map(([type, [, number]]) => [type, number]),
+]) as Readonly<Record<ElementType, number>>
 
 /** All types by their number in `TensorProto.DataType`, also those that occur in files but not in requests. */
 const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
@@ -132,19 +128,19 @@ export function bitsOfType(number: number): number {
 }
 
 /** All numeric types. The index of a type is its number in messages between processes: a new type goes last. */
-export const numericTypes = Object.keys(storage) as readonly (keyof typeof storage)[]
+export const numericTypes = Object.keys(layouts) as readonly (keyof typeof layouts)[]
 
 /** All types of {@link RawTensor}. */
 export const rawTypes: ReadonlySet<ElementType> = new Set(Object.keys(rawLayouts) as RawType[])
 
 /** The typed arrays that tensors lie in, by name. */
 export const typedArrays: ReadonlyMap<string, TensorDataConstructor> = new Map(
-  Object.values(storage).map((Storage) => [Storage.name, Storage]),
+  Object.values(layouts).map(([Storage]) => [Storage.name, Storage]),
 )
 
 /** True for element types that tensors of requests can have. */
 export function isElementType(type: unknown): type is ElementType {
-  return type === 'string' || (typeof type === 'string' && Object.hasOwn(storage, type))
+  return type === 'string' || (typeof type === 'string' && Object.hasOwn(layouts, type))
 }
 
 /** True for types whose tensors are a {@link RawTensor} and not a `Tensor`. */
@@ -159,12 +155,12 @@ export function isFloatType(type: ElementType): boolean {
 
 /** Typed-array constructor for a numeric element type. */
 export function storageOf(type: ElementType): TensorDataConstructor {
-  return storage[type as keyof typeof storage]
+  return layouts[type as keyof typeof layouts][0]
 }
 
 /** True for types of 4 bits, two of which share a byte. */
 export function isPacked(type: ElementType): boolean {
-  return bits[type as keyof typeof bits] < 8
+  return type !== 'string' && layouts[type][2] < 8
 }
 
 /** Entries of the typed array that hold so many elements. */
@@ -218,7 +214,7 @@ export interface MailedTensor {
 }
 
 /** The kind of typed array that each numeric type is stored in. */
-const kinds = Object.fromEntries(Object.entries(storage).map(([type, { name }]) => [type, name]))
+const kinds = Object.fromEntries(Object.entries(layouts).map(([type, [{ name }]]) => [type, name]))
 
 /**
  * The array as it is stored: a `Float16Array` becomes a view of its raw 16-bit words, every other array itself.

@@ -404,7 +404,7 @@ describe('callers in turn before the queue and a worker', () => {
       // Fewer callers than before may come to be in two batches that follow each other, with or without parts: that is chance.
       expect(rates.filter((rate) => rate < 0.93).length).toBeLessThanOrEqual(3)
     },
-    30_000,
+    120_000,
   )
 
   it('that are one more than were seen as a whole come together again', () => {
