@@ -155,12 +155,12 @@ export function isFloatType(type: ElementType): boolean {
 
 /** Typed-array constructor for a numeric element type. */
 export function storageOf(type: ElementType): TensorDataConstructor {
-  return layouts[type as keyof typeof layouts][0]
+  return layouts[type as keyof typeof layouts]?.[0] // sequences and maps have none
 }
 
 /** True for types of 4 bits, two of which share a byte. */
 export function isPacked(type: ElementType): boolean {
-  return type !== 'string' && layouts[type][2] < 8
+  return layouts[type as keyof typeof layouts]?.[2] < 8
 }
 
 /** Entries of the typed array that hold so many elements. */
