@@ -1,5 +1,5 @@
-// Sends `requests` requests in all by `callers` callers, each of which asks again as soon as it is answered. To be run by a tool
-// that counts instructions.
+// Sends `requests` requests from `callers` callers. Each caller sends the next one as soon as it has its answer. A tool that
+// counts instructions runs this.
 const {
   engine: options,
   path,

@@ -44,7 +44,7 @@ type WarmSession = Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>
 /** What an instance of a model runs before it takes batches: first what the user gave, then what is made up. */
 export class WarmUp {
   readonly samples: readonly PreparedWarmup[]
-  /** Whether only one made-up row would be run, in place of which any other run will do. */
+  /** Whether warming up means one run of a made-up row. Any other run of the session does as well. */
   readonly isOneRow: boolean
   /** The form of the samples, and of everything that is run. */
   readonly form: RowForm<ModelMetadata>

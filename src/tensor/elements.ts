@@ -49,7 +49,7 @@ export function joinElements(
 }
 
 /**
- * Copies elements of 4 bits, two of which share a byte. A row need not begin a byte of its own, so they are moved one by one
+ * Copies elements of 4 bits: two share a byte. A row need not begin a byte of its own, so they are moved one by one
  * where the places do not agree. What else is in the bytes of the target stays.
  */
 export function copyPacked(

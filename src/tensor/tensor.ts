@@ -158,7 +158,7 @@ export function storageOf(type: ElementType): TensorDataConstructor {
   return layouts[type as keyof typeof layouts]?.[0] // sequences and maps have none
 }
 
-/** True for types of 4 bits, two of which share a byte. */
+/** True for types of 4 bits: two elements share a byte. */
 export function isPacked(type: ElementType): boolean {
   return layouts[type as keyof typeof layouts]?.[2] < 8
 }

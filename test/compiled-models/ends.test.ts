@@ -112,7 +112,7 @@ it(
       expect([fresh?.y, fresh?.warnings], how).toEqual([expected, []])
       // A model over whose writing a process has ended is not compiled for a day.
       if (draw.way !== 'kill the child') expect(fresh!.compiled, `${how} ${fresh!.reason}`).toBe(true)
-      // Whoever compiles a model removes what others have left; until then that of one end may be there.
+      // The next process that compiles a model removes the files that one end has left.
       expect(left().length, `${how} ${left().join()}`).toBeLessThanOrEqual(fresh!.children > 0 ? 0 : 7)
     }
     writeModel(path, -1)

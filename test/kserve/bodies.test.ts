@@ -50,7 +50,7 @@ it('bodies that come at once are read in pieces of 256 KiB in a turn of the even
   expect(Math.max(...inTurns.slice(1))).toBeLessThanOrEqual(2 ** 18 + 4 * 2 ** 16) // in the first each body brings a piece
 })
 
-it('what is left of a body that nobody waits for any more flows by, also where its reading was paused', async () => {
+it('the rest of a body is read and dropped when its exchange has ended, even if the body was paused', async () => {
   const stop = new AbortController()
   const ended = deferred<void>()
   const pieces = Array.from({ length: 32 }, (_, index) => Buffer.alloc(2 ** 16, index))

@@ -193,7 +193,7 @@ describe('a check for which a load has no time', () => {
     },
   )
 
-  /** What a check beside serving takes, in milliseconds, of which it pauses so many. */
+  /** Runs a check beside serving: milliseconds that it takes in all, and that it pauses. */
   async function paced(rowMs: number) {
     const { check, session, learnt, joining, sizes } = await model(identity, rowMs)
     await check.atLoad(session, learnt)

@@ -196,7 +196,9 @@ class PacedReading {
   readonly #turn = (): void => {
     this.#turnIsDue = false
     this.#bytesInTurn = 0
-    for (const request of [...this.#paused].slice(0, bodiesPerTurn)) {
+    let left = bodiesPerTurn
+    for (const request of this.#paused) {
+      if (left-- === 0) break
       this.#paused.delete(request)
       request.resume()
     }

@@ -144,8 +144,9 @@ async function compared(
     return none(`its compiled form is not used: ${(error as Error).message}`)
   }
   try {
-    const compared = `compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
-    const reason = `compiled for this machine; its outputs were ${runs.length === 0 ? 'not compared: it ran on no generated values' : compared}`
+    const inRuns = `compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
+    const how = runs.length === 0 ? 'not compared, as it ran on no generated values' : inRuns
+    const reason = `compiled for this machine; its outputs were ${how}`
     return { files: await closeFiles(folder), reason }
   } catch (error) {
     return none(`its compiled form cannot be kept: ${(error as Error).message}`)

@@ -57,7 +57,7 @@ const everySizeOfShortRunsTo = 32
 const shortRunMs = 1
 /** Rows of the largest batch tried; a larger one is used only if the user asks for it, without a check. */
 const largestTried = 256
-/** Most elements of an input in a batch. Rows of which two do not fit are not checked. */
+/** Most elements of an input in a batch. If two rows do not fit, nothing is checked. */
 const mostElements = 2 ** 25
 /**
  * A batch with a longer expected run, in milliseconds, is tried with only two or three requests, since it delays

@@ -260,7 +260,7 @@ function stringsIn(bytes: Buffer, where: string): string[] {
   throw invalidArgument(
     where,
     'strings that each have their length before them, as 32 bits',
-    `${bytes.length} bytes, of which those from ${found} on have not`,
+    `${bytes.length} bytes, with no string of the length given at byte ${found}`,
   )
 }
 
