@@ -68,6 +68,7 @@ export class Estimator {
       latencyTargetMs > 0 && limits.joinRequests
         ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances)
         : null
+    if (this.target === null) runTimes.safetyFactor.beginCarefully()
     this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
     this.#division =
       latencyTargetMs === 0 && !isCapped && isDivisible && LoadDivision.suits(limits)
@@ -363,6 +364,11 @@ const lateShare = 0.0075
 const factorStep = 0.1
 const smallestFactor = 0.5
 const largestFactor = 4
+/**
+ * What it begins with for the deadlines that callers give: nothing is known yet of how slow runs follow each other. With too
+ * much, a full batch still waits; with too little, a whole queue is late before the first late answer tells.
+ */
+const carefulFactor = 3
 
 /**
  * How much of what runs spread by admission keeps free. No estimate is exact: how runs differ depends on what else the
@@ -374,6 +380,11 @@ export class SafetyFactor {
   /** Times the spread that is kept free. */
   factor = 1
   #dropped = 0
+
+  /** Keeps more free until answers tell how much is needed. */
+  beginCarefully(): void {
+    this.factor = carefulFactor
+  }
 
   /** Notes an admitted request that was dropped from the queue, as its deadline could no longer be met. */
   dropped(): void {

@@ -275,6 +275,22 @@ describe('SafetyFactor', () => {
     expect(caution.factor).toBeGreaterThan(before)
   })
 
+  it('begins carefully for the deadlines that callers give, and trusts estimates once they hold', () => {
+    const runTimes = new RunTimes()
+    const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+    const estimator = new Estimator(runTimes, { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
+    for (let run = 0; run < 20; run++) runTimes.observe('', 8, run % 2 === 0 ? 9 : 11)
+    const instances = [{ worker: { freeInMs: 10, sharing: () => 1 } }]
+    const estimate = () => estimator.estimatedAnswerMs('', 1, 8, instances, nowMs)
+    const atFirstMs = estimate()
+    for (let run = 0; run < 1000; run++) runTimes.safetyFactor.answered(batch(nowMs + 1), nowMs)
+    expect(runTimes.safetyFactor.factor).toBeLessThan(1.5)
+    expect(estimate()).toBeLessThan(atFirstMs - 1)
+    const targeted = new RunTimes()
+    new Estimator(targeted, { limits, latencyTargetMs: 20, instances: 1, weight: 1 })
+    expect(targeted.safetyFactor.factor).toBe(1)
+  })
+
   it('learns nothing from requests without a deadline', () => {
     const caution = new SafetyFactor()
     caution.answered(batch(null, null), nowMs)
