@@ -41,6 +41,57 @@ it('tells the times of runs on the clock of this thread, also where it was held 
   expect(told).toEqual([3, expect.closeTo(1010, 2), expect.closeTo(1012, 2)])
 })
 
+it('gives the event loop its turn where answers bring requests that are done by the next call', async () => {
+  let nowMs = 1000
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+  let done = 0 // not taken
+  let wake = () => {}
+  const binding = {
+    nowMs: () => nowMs,
+    RunLoop: class {
+      id = 7
+    },
+    CompletionHub: class {
+      constructor(onDone: () => void) {
+        wake = onDone
+      }
+      take(numbers: Float64Array): number {
+        const count = done
+        done = 0
+        for (let at = 0; at < count; at++) numbers.set([7, 0, 3, 0, 0, 0, 0], 7 * at)
+        return count
+      }
+    },
+  }
+  const hub = new CompletionHub(binding as unknown as NativeBinding)
+  let answered = 0
+  const loop = hub.newLoop({
+    batchDone: () => {
+      answered++
+      nowMs += 0.2 // its callers ask again, and the thread is as fast
+      done++
+    },
+    answered: () => {},
+    loopEnded: () => {},
+  })
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  done = 1
+  for (let call = 0; call < 1000; call++) wake() // as Node.js does
+  expect(answered).toBeLessThan(6)
+  const before = answered
+  await turn()
+  expect(answered).toBe(before + 1) // what was left is not forgotten
+  for (let call = 0; call < 1000; call++) wake()
+  expect(answered).toBeLessThan(12)
+  await turn()
+  const last = answered
+  nowMs += 10
+  await turn()
+  wake()
+  expect(answered).toBe(last + 1) // one now and then is brought at once
+  hub.dropLoop(loop)
+})
+
 /** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */
 class Source implements CompletionSource {
   outstanding = 1

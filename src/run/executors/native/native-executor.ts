@@ -376,7 +376,15 @@ const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
 /** Looks at both clocks; a thread may be held up between two of them. */
 const clockLooks = 16
 
-/** Brings what loops have done to their owners: one for the isolate, woken once for all that is done. */
+/** For how long answers may follow each other before the event loop has its turn, in milliseconds. */
+const stretchMs = 0.5
+
+/**
+ * Brings what loops have done to their owners: one for the isolate, woken once for all that is done.
+ *
+ * Node.js calls a thread-safe function up to a thousand times before it sees to any timer or connection, and answers bring requests
+ * that are done by the next call. So the event loop has its turn in between. It is asked for late: a batch now and then does without.
+ */
 export class CompletionHub {
   readonly binding: NativeBinding
   readonly #native: NativeCompletionHub
@@ -387,6 +395,10 @@ export class CompletionHub {
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0, inline: false }
   #draining = false
   #again = false
+  /** When the event loop had its turn, as far as that was asked for. */
+  #turnAtMs = -Infinity
+  /** Since when it is awaited; `Infinity` for not at all. */
+  #awaitedSinceMs = Infinity
 
   constructor(binding: NativeBinding) {
     this.binding = binding
@@ -437,6 +449,22 @@ export class CompletionHub {
   }
 
   #onWake(): void {
+    const nowMs = performance.now()
+    if (nowMs - this.#awaitedSinceMs > stretchMs) return // what is not taken does not wake again
+    if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
+      this.#awaitedSinceMs = nowMs
+      setImmediate(this.#onTurn)
+    }
+    this.#bring()
+  }
+
+  readonly #onTurn = (): void => {
+    this.#awaitedSinceMs = Infinity
+    this.#turnAtMs = performance.now()
+    this.#bring()
+  }
+
+  #bring(): void {
     try {
       this.drain()
     } catch (error) {
