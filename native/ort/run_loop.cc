@@ -4,13 +4,12 @@
 #include <thread>
 
 #include "run_count.h"
-#include "thread_hints.h"
 
 namespace zerohop::ort {
 
 namespace {
 
-// How long the thread looks for the next batch before it sleeps; saves the wake-up when callers take turns with it.
+// How long the thread looks for the next batch before it sleeps, where that pays: it saves the wake-up when callers take turns with it.
 constexpr std::chrono::microseconds kSpin{60};
 
 std::uint64_t nextLoopId() {
@@ -181,10 +180,14 @@ bool RunLoop::next(Job& job) {
       return true;
     }
   }
-  const auto until = std::chrono::steady_clock::now() + kSpin;
-  while (added_.load(std::memory_order_acquire) == seen && !ending_) {
-    if (std::chrono::steady_clock::now() >= until) break;
-    relax();
+  if (spins_.pays()) {
+    const auto until = std::chrono::steady_clock::now() + kSpin;
+    bool found = false;
+    while (!(found = added_.load(std::memory_order_acquire) != seen) && !ending_) {
+      if (std::chrono::steady_clock::now() >= until) break;
+      relax();
+    }
+    spins_.looked(found);
   }
   std::unique_lock lock(mutex_);
   sleeping_ = true;

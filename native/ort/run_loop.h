@@ -18,6 +18,7 @@
 #include "open_sessions.h"
 #include "prepared_run.h"
 #include "run_options.h"
+#include "thread_hints.h"
 
 namespace zerohop::ort {
 
@@ -99,6 +100,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   const std::shared_ptr<CompletionQueue> completions_;
   RunOptions runOptions_;
   RunOptions hereOptions_;  // of runs on the application's thread
+  SpinHistory spins_;       // of its own thread
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

@@ -1,5 +1,7 @@
-// What a thread tells the processor and the system about its own importance.
+// How a thread waits, and what it tells the processor and the system about its own importance.
 #pragma once
+
+#include <algorithm>
 
 #ifdef __linux__
 #include <sys/resource.h>
@@ -17,6 +19,25 @@ inline void relax() {
   asm volatile("yield");
 #endif
 }
+
+// Whether it pays to look for work for a while before sleeping: as long as that finds some. After a look in vain the next sleep begins
+// at once, after another one the next three, and so on up to 63: a thread that others keep waiting leaves them the processor.
+class SpinHistory {
+ public:
+  bool pays() {
+    if (skipped_ == skips_) return true;
+    ++skipped_;
+    return false;
+  }
+  void looked(bool found) {
+    skips_ = found ? 0 : std::min(2 * skips_ + 1, 63);
+    skipped_ = 0;
+  }
+
+ private:
+  int skips_ = 0;
+  int skipped_ = 0;
+};
 
 // The calling thread, and those that it starts, give way to others: on Linux a thread has a niceness of its own, where others
 // know only that of the process. That it cannot be had does no harm.

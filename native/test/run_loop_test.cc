@@ -161,5 +161,22 @@ TEST_F(RunLoopTest, SaysNothingToAQueueThatIsClosed) {
   while (loop.use_count() > 1) std::this_thread::yield();
 }
 
+TEST(SpinHistoryTest, LooksLessAndLessOftenUntilALookFindsSomething) {
+  SpinHistory spins;
+  const auto sleepsUntilItPays = [&] {
+    int sleeps = 0;
+    while (!spins.pays()) ++sleeps;
+    return sleeps;
+  };
+  for (const int sleeps : {0, 1, 3, 7, 15, 31, 63, 63}) {
+    EXPECT_EQ(sleepsUntilItPays(), sleeps);
+    spins.looked(false);
+  }
+  sleepsUntilItPays();
+  spins.looked(true);
+  EXPECT_EQ(sleepsUntilItPays(), 0);
+  EXPECT_EQ(sleepsUntilItPays(), 0) << "as long as no look was in vain";
+}
+
 }  // namespace
 }  // namespace zerohop::ort
