@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { BatchLimits } from '../../src/options/batching.ts'
 import { AttainedRate, LoadDivision } from '../../src/schedule/load-division.ts'
 import { ClosedLoop } from './closed-loop.ts'
-import { full } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 
 const limits: BatchLimits = {
   maxBatchSize: 64,
@@ -289,7 +289,7 @@ describe('a load that fits one batch', () => {
         }
         expect(runsInParts).toBeLessThan(600)
       }),
-      { numRuns: 200 },
+      { numRuns: repetitions(200, 40) },
     )
   })
 
