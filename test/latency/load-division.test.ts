@@ -354,7 +354,7 @@ describe('callers in turn before the queue and a worker', () => {
   it('lose hardly anything though their number changes all the time, and soon nothing', () => {
     const change = (loop: ClosedLoop, ms: number) => void (loop.callers = ms % 300 < 150 ? 64 : 30)
     expect(compared(64, () => 0.2, change).rate).toBeGreaterThan(0.97)
-    const { rate, p99 } = compared(64, () => 0.2, change, [10_000, 20_000])
+    const { rate, p99 } = compared(64, () => 0.2, change, [10_000, repetitions(20_000, 13_000)])
     expect(rate).toBeGreaterThan(0.99)
     expect(p99).toBeLessThan(1.1)
   })
