@@ -10,13 +10,12 @@ import * as small from '../models/small.ts'
 
 const executors = ['native', 'binding'] as const
 const { version } = openNativeOrt()
-const width = 1024
-const row = (value: number) => new Float32Array(width).fill(value)
+const row = (value: number) => new Float32Array(512).fill(value)
 const rows = (count: number, value: number) =>
-  new Tensor('float32', new Float32Array(count * width).fill(value), [count, width])
+  new Tensor('float32', new Float32Array(count * 512).fill(value), [count, 512])
 
-/** Some tenths of a second for 64 rows, in hundreds of operators. */
-const slow = () => small.matmulSlow(width, 500)
+/** Some tenths of a second for 64 rows, in thousands of operators. */
+const slow = () => small.matmulSlow(512, 2000)
 
 describe.each(executors)('with the executor %s', (executor) => {
   const missing = executor === 'native' && version === undefined
