@@ -15,8 +15,9 @@ export interface BesideLoadInput {
   readonly callers: number
   /** Between an answer and the caller's next request. */
   readonly pauseMs: number
-  /** What is loaded and compiled, and the same in a form of whose rows nothing can be proved. */
+  /** What is loaded and compiled. */
   readonly loaded: BenchModel
+  /** A model of whose rows nothing can be proved. */
   readonly checked: BenchModel
   /** How often it is loaded, each time as if for the first time. */
   readonly loads: number
@@ -81,8 +82,8 @@ async function loadsForTheFirstTime(): Promise<void> {
 
 const quiet = () => sleep(quietSeconds * 1000)
 const loadChecked = () => engine.load('checked', { path: checked.path })
-const plain = (times: number, runs: readonly number[]) => () =>
-  run('programs/plain-beside.mjs', { model: loaded, times, runs })
+const plain = (model: BenchModel, times: number, runs: readonly number[]) => () =>
+  run('programs/plain-beside.mjs', { model, times, runs })
 
 async function besideAnother(of: BenchModel): Promise<Model> {
   const model = await engine.load('served', { path: of.path })
@@ -90,10 +91,10 @@ async function besideAnother(of: BenchModel): Promise<Model> {
   await during('quiet', quiet) // what the first requests set up
   await during('quiet', quiet)
   await during('a first load', loadsForTheFirstTime)
-  await during('a process that opens', plain(loads, []))
+  await during('a process that opens', plain(loaded, loads, []))
   const other = await loadChecked()
   await during('a check of rows', () => other.joiningKnown())
-  await during('a process that runs', plain(0, runs))
+  await during('a process that runs', plain(checked, 0, runs))
   await during('afterwards', quiet)
   return other
 }

@@ -1,7 +1,7 @@
 import { ortForm } from '../../test/support/ort-form.ts'
 import { hasShared, sharedPath } from '../../test/support/shared.ts'
 import { run } from '../child.ts'
-import { benchModel, type BenchModel } from '../models.ts'
+import { benchModel, matmulChain, type BenchModel } from '../models.ts'
 import type { BesideLoadInput, BesideLoadResult, Requests } from '../programs/beside-load.ts'
 import { takeTurns } from '../rounds.ts'
 import { median, round } from '../statistics.ts'
@@ -17,10 +17,11 @@ export const besideLoad: Trial = {
     'requests to a model while another is loaded for the first time and while its rows are checked, and while a plain process computes as much',
   reading:
     'The plain process shows what the machine allows: it has the usual priority. What a model waits longer for itself is told in its own runs of one row, and to the longest run of the check.',
-  seconds: 3,
+  seconds: 2,
   async run({ seconds, rounds, smoke, quick }) {
     const loaded = benchModel(smoke ? 'mlp' : 'resnet50')
-    const checked = { ...loaded, path: await ortForm(loaded.path) }
+    const chain = smoke ? loaded : matmulChain(500)
+    const checked = { ...chain, path: await ortForm(chain.path) }
     const input = { loaded, checked, quietSeconds: smoke ? 0.2 : seconds, loads: smoke ? 1 : 5 }
     const sides = new Map<string, Side>([[itself, { served: null, callers: 1, pauseMs: 0 }]])
     for (const [name, served] of Object.entries(models(smoke))) {
