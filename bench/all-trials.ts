@@ -1,5 +1,6 @@
 import type { Trial } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
+import { besideLoad } from './trials/beside-load.ts'
 import { bursts } from './trials/bursts.ts'
 import { centralised } from './trials/centralised.ts'
 import { cost } from './trials/cost.ts'
@@ -54,6 +55,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   start,
   'first-load': firstLoad,
   'warm-load': warmLoad,
+  'beside-load': besideLoad,
   'kept-memory': keptMemory,
   idle,
   'mixed-lengths': mixedLengths,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type Model, type ModelState } from '../src/index.ts'
 import { identity, notOnnx } from './models/small.ts'
 
@@ -17,11 +17,12 @@ afterEach(async () => {
   await Promise.allSettled(begun.splice(0))
 })
 
-function newEngine(): InferenceEngine {
+/** @param isMortal whether {@link deadly} ends its worker, which is then a thread of its own that takes a while to start. */
+function newEngine(isMortal = false): InferenceEngine {
   const engine = new InferenceEngine({
     cpuWorkers: 1,
-    executor: 'binding',
-    workers: { execArgv: ['--import', preload] },
+    inline: false,
+    ...(isMortal && { executor: 'binding', workers: { execArgv: ['--import', preload] } }),
   })
   engines.push(engine)
   return engine
@@ -160,12 +161,33 @@ async function outcomeOf(call: () => unknown): Promise<unknown> {
   }
 }
 
+/** In states that last, methods that leave a model there share an engine. */
+const passing: State[] = ['loading', 'draining']
+const leavesState = (method: Method) => !/load|close|destroy|Dispose/.test(method)
+
 describe.each(order.map((state, index) => ({ state, index })))(
   'a model that is $state',
   ({ state, index }) => {
+    let kept: readonly [InferenceEngine, Model] | null = null
+    afterAll(() => kept?.[0].destroy())
+
+    async function inState() {
+      const engine = newEngine(state === 'failed after it was ready')
+      return [engine, await modelStates[state](engine)] as const
+    }
+
+    async function inStateAlready() {
+      if (kept === null) {
+        kept = await inState()
+        engines.pop() // the test after this one has it, too
+      }
+      return kept
+    }
+
     it.each(Object.keys(methods) as Method[])('answers %s', async (method) => {
-      const engine = newEngine()
-      const model = await modelStates[state](engine)
+      const [engine, model] = await (
+        !passing.includes(state) && leavesState(method) ? inStateAlready : inState
+      )()
       expect(await outcomeOf(() => methods[method](engine, model))).toEqual(matrix[method][index])
     })
   },

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { constants, setPriority } from 'node:os'
 import { basename, isAbsolute } from 'node:path'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
@@ -35,6 +36,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Whether it reads from its standard input. */
   readonly hasInput?: boolean
+  /** Whether it computes at a lower priority than others, from its start. */
+  readonly givesWay?: boolean
 }
 
 const begunPrograms = 'ZEROHOP_PROGRAMS' satisfies keyof Settings
@@ -57,7 +60,7 @@ export class OwnProgram<Word> {
    */
   constructor(
     path: string,
-    { args = [], env = {}, hasInput = false }: ProgramOptions,
+    { args = [], env = {}, hasInput = false, givesWay = false }: ProgramOptions,
     { onWord, onFailure, onEnd }: ProgramEvents<Word>,
   ) {
     // Not imported: few processes start one, and each would load this, with all that it needs of the network.
@@ -78,6 +81,7 @@ export class OwnProgram<Word> {
       onFailure(message)
     })
     if (child.pid === undefined) return // not started: the error event follows
+    if (givesWay) lowerPriority(child.pid)
     if (running.size === 0) process.prependListener('exit', killAll) // before its files are removed
     running.add(this)
     child
@@ -130,6 +134,18 @@ export class OwnProgram<Word> {
 
   #forget(): void {
     if (running.delete(this) && running.size === 0) process.off('exit', killAll)
+  }
+}
+
+/**
+ * Lowers the priority of a program that has just begun, before it has further threads: on Linux each has its own, which is that of
+ * the thread that starts it. No lower: with 19, where others compute all the time, a model takes many times as long to try.
+ */
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // it keeps that of this process, which may be lower
   }
 }
 

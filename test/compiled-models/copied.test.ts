@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, copyFileSync, renameSync, statSync, utimesSync } from 'node:fs'
+import { chmodSync, copyFileSync, readdirSync, renameSync, statSync, utimesSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
 import { featuresOf, keyOf, type MadeFor, type Manifest } from '../../src/models/compiled-models/entry.ts'
+import { settledAfterMs } from '../../src/models/compiled-models/model-content.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere } from './in-processes.ts'
 import { largePerceptron, perceptron } from './models.ts'
@@ -36,12 +37,12 @@ function modelOf(source: string, folder = ownFolder()): string {
   return path
 }
 
-/** Loads a model until the hash of its file is kept: not of one that changed a moment ago. */
+/** Loads a model so that the hash of its file is kept, which is not that of one that changed a moment ago. */
 async function compiledInto(dir: string, path: string): Promise<void> {
-  const known = () =>
-    execFileSync('find', [join(dir, layout, 'known'), '-type', 'f'], { encoding: 'utf8' }) !== ''
-  do await cachedLoad(dir, { path })
-  while (!known())
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 2 * settledAfterMs)
+  await cachedLoad(dir, { path })
+  clock.mockRestore()
+  expect(readdirSync(join(dir, layout, 'known'))).toHaveLength(1)
 }
 
 describe.runIf(asRoot && process.platform === 'linux')(

@@ -2,6 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { constants, getPriority } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
@@ -52,6 +53,17 @@ describe('a model that nobody knows', () => {
     const bytes = readFileSync(perceptron(12))
     for (const name of ['a', 'b']) expect((await engine.load(name, { bytes })).state).toBe('ready')
     expect(started.length).toBe(1)
+  })
+
+  it('is tried at a lower priority than the application has, from the start of that process', async () => {
+    const { PRIORITY_BELOW_NORMAL } = constants.priority
+    const started = startedChildren()
+    const engine = trialEngine()
+    const loading = rejection(engine.load('model', { path: endless() }))
+    while (started.length === 0) await new Promise(setImmediate)
+    expect(getPriority(started[0]!.pid!)).toBe(Math.max(getPriority(), PRIORITY_BELOW_NORMAL))
+    await engine.destroy()
+    await loading
   })
 
   it('leaves no process behind when its load is aborted', async () => {

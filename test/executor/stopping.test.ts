@@ -10,12 +10,13 @@ import * as small from '../models/small.ts'
 
 const executors = ['native', 'binding'] as const
 const { version } = openNativeOrt()
-const row = (value: number) => new Float32Array(512).fill(value)
+const width = 1024
+const row = (value: number) => new Float32Array(width).fill(value)
 const rows = (count: number, value: number) =>
-  new Tensor('float32', new Float32Array(count * 512).fill(value), [count, 512])
+  new Tensor('float32', new Float32Array(count * width).fill(value), [count, width])
 
-/** Some tenths of a second for 64 rows, in thousands of operators. */
-const slow = () => small.matmulSlow(512, 2000)
+/** Some tenths of a second for 64 rows, in hundreds of operators: more would take long to open. */
+const slow = () => small.matmulSlow(width, 500)
 
 describe.each(executors)('with the executor %s', (executor) => {
   const missing = executor === 'native' && version === undefined

@@ -126,7 +126,8 @@ describe('a bad row among 64 callers', () => {
   })
 
   it('gives up a function that ends its thread over every batch', async () => {
-    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', declared)
+    // A rerun would be a death more, after which the next thread is waited for for seconds.
+    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', { ...declared, rerunAfterCrash: false })
     for (let count = 0; count < 3; count++)
       await expect(model.infer({ x: Int32Array.of(-4) })).rejects.toMatchObject({
         code: 'ERR_INSTANCE_CRASHED',

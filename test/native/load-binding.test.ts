@@ -3,7 +3,6 @@ import {
   copyFileSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   realpathSync,
   rmSync,
   truncateSync,
@@ -13,6 +12,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { build } from 'rolldown'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { BINDING_VERSION, prebuildName } from '../../src/native/addon.ts'
 import { binaries, nothingBuilt, root, runChild } from './binaries.ts'
@@ -24,7 +24,15 @@ interface Loaded {
   kept: boolean
 }
 
-const loader = 'src/native/addon.ts'
+/** Of one file, as in the package: TypeScript would take each process below half a second. */
+const { output } = await build({
+  input: join(root, 'src/native/addon.ts'),
+  platform: 'node',
+  write: false,
+  optimization: { inlineConst: false }, // one is replaced below
+  logLevel: 'silent',
+})
+const loader = 'dist/addon.js'
 const built = join(root, binaries.find((path) => !path.includes('/Asan/')) ?? '')
 const prebuilt = `prebuilds/${prebuildName()}/zerohop.node`
 
@@ -39,9 +47,7 @@ beforeEach(() => {
     'package.json',
     '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }',
   )
-  const base = ['own-package', 'platform', 'settings'].map((name) => `src/base/${name}.ts`)
-  for (const source of [loader, 'src/errors.ts', ...base])
-    put(source, readFileSync(join(root, source), 'utf8'))
+  put(loader, output[0].code)
 })
 
 afterEach(() => rmSync(home, { recursive: true }))
@@ -67,10 +73,7 @@ const putBinary = (path: string): void => copyFileSync(built, place(path))
 
 function load(native?: string): Loaded {
   const url = pathToFileURL(join(home, loader)).href
-  const { status, answer, stderr } = runChild('load.mjs', [url], { ZEROHOP_NATIVE: native }, [
-    '--import',
-    'tsx',
-  ])
+  const { status, answer, stderr } = runChild('load.mjs', [url], { ZEROHOP_NATIVE: native })
   expect(status, stderr).toBe(0)
   return answer as Loaded
 }
@@ -147,8 +150,8 @@ describe.skipIf(nothingBuilt)(
     })
 
     test('refuses a binary of another version and says which', () => {
-      const source = readFileSync(join(root, loader), 'utf8')
-      put(loader, source.replace(`BINDING_VERSION = '${BINDING_VERSION}'`, "BINDING_VERSION = 'next'"))
+      const { code } = output[0]
+      put(loader, code.replace(`BINDING_VERSION = "${BINDING_VERSION}"`, 'BINDING_VERSION = "next"'))
       putBinary(prebuilt)
       expect(load().reason).toContain(
         `made for another version of zerohop (binding ${BINDING_VERSION}, wanted next)`,

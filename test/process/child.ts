@@ -76,15 +76,26 @@ export async function endsEachTime(
   flags: readonly string[] = [],
   environment: NodeJS.ProcessEnv = {},
 ) {
-  const { code = 0, signal = null, answer, stderr = /^$/ } = expected
-  for (let attempt = 1; attempt <= repeat; attempt++) {
-    const ending = await runFixture(fixture, scenario, flags, environment)
-    expect(ending, `attempt ${attempt} of ${repeat}`).toEqual({
-      code,
-      signal,
-      hung: false,
-      answer,
-      stderr: expect.stringMatching(stderr),
-    })
+  for (let attempt = 1; attempt <= repeat; attempt++)
+    expectEnding(await runFixture(fixture, scenario, flags, environment), expected, attempt)
+}
+
+/** The same of a fixture that waits for seconds: two at a time. */
+export async function waitsEachTime(fixture: string, scenario: string, expected: Expected) {
+  for (let first = 1; first <= repeat; first += 2) {
+    const count = Math.min(2, repeat - first + 1)
+    const endings = await Promise.all(Array.from({ length: count }, () => runFixture(fixture, scenario)))
+    for (const [index, ending] of endings.entries()) expectEnding(ending, expected, first + index)
   }
+}
+
+function expectEnding(ending: Ending, expected: Expected, attempt: number): void {
+  const { code = 0, signal = null, answer, stderr = /^$/ } = expected
+  expect(ending, `attempt ${attempt} of ${repeat}`).toEqual({
+    code,
+    signal,
+    hung: false,
+    answer,
+    stderr: expect.stringMatching(stderr),
+  })
 }

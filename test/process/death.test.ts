@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { endsEachTime, testTimeoutMs } from './child.ts'
+import { endsEachTime, testTimeoutMs, waitsEachTime } from './child.ts'
 
 const midBatch = (reason: unknown) => ({
   error: ['ERR_INSTANCE_CRASHED', reason],
@@ -43,7 +43,7 @@ describe.concurrent('worker threads that die again and again', () => {
   const crashed = 'ERR_INSTANCE_CRASHED'
 
   it('bring the model to failed while another one keeps serving', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'repeated deaths of one model', {
+    waitsEachTime('death.mjs', 'repeated deaths of one model', {
       answer: [
         [crashed, true, crashed, true, crashed, true, 'ERR_MODEL_NOT_READY'],
         ['failed', 'its worker died 3 times in a row, last of: poisoned: throws', 'ready'],
@@ -53,7 +53,7 @@ describe.concurrent('worker threads that die again and again', () => {
   )
 
   it('let the failed model be loaded again', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'repeated deaths, and the failed model is loaded again', {
+    waitsEachTime('death.mjs', 'repeated deaths, and the failed model is loaded again', {
       answer: ['failed', true],
     }),
   )
@@ -62,13 +62,13 @@ describe.concurrent('worker threads that die again and again', () => {
     'over opening a model again bring that model to failed, and others go on',
     { timeout: testTimeoutMs },
     () =>
-      endsEachTime('death.mjs', 'a model that is opened again', {
+      waitsEachTime('death.mjs', 'a model that is opened again', {
         answer: [crashed, crashed, 'failed', 'the worker thread ended with exit code 7', 'ready', true],
       }),
   )
 
   it('over one of two instances cost that one, with its memory', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'one of two instances, opened again', {
+    waitsEachTime('death.mjs', 'one of two instances, opened again', {
       answer: [crashed, true, 'ready', true],
     }),
   )
@@ -77,7 +77,7 @@ describe.concurrent('worker threads that die again and again', () => {
     'over one of two instances leave it to the other to find out whether requests may be joined',
     { timeout: testTimeoutMs },
     () =>
-      endsEachTime(
+      waitsEachTime(
         'death.mjs',
         'one of two instances of a model whose requests are to decide whether they are joined',
         {
@@ -87,7 +87,7 @@ describe.concurrent('worker threads that die again and again', () => {
   )
 
   it('are given up when no thread comes up any more', { timeout: testTimeoutMs }, () =>
-    endsEachTime('death.mjs', 'no thread that starts again', {
+    waitsEachTime('death.mjs', 'no thread that starts again', {
       answer: [crashed, crashed, 'failed', 'died at start on purpose', 'ERR_MODEL_LOAD', true],
     }),
   )
@@ -95,7 +95,7 @@ describe.concurrent('worker threads that die again and again', () => {
   it('fail the load at once when not even the first comes up', { timeout: testTimeoutMs }, () => {
     const message =
       "workers of model 'small': expected a worker thread that keeps running, received 'died at start on purpose'. Load it again once the cause is removed: that starts a new thread"
-    return endsEachTime('death.mjs', 'no thread that starts at all', {
+    return waitsEachTime('death.mjs', 'no thread that starts at all', {
       answer: ['ERR_MODEL_LOAD', message, 'failed', true],
     })
   })

@@ -140,7 +140,6 @@ const scenarios: [scenario: string, answer: unknown][] = [
   ],
   ['a model is unloaded while it is opened again', [crashed, true, 'unloaded', 1]],
   ['the engine is closed, and the next thread hangs over its start', [crashed, 'at once']],
-  ['a model has become deadly to open', [crashed, crashed, 'failed', true]],
 ]
 
 // At once: they wait for threads more than they work.

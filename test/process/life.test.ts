@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { endsEachTime, limitMs, runFixture, testTimeoutMs } from './child.ts'
+import { repetitions } from '../support/full.ts'
+import { endsEachTime, limitMs, runFixture, testTimeoutMs, waitsEachTime } from './child.ts'
 
 // Two requests had been handed over: the running one and the one behind it. They are finished in any case.
 const drained = [true, true, true, true, 'ERR_CLOSED', 'closed']
@@ -106,7 +107,7 @@ describe('a worker that does not start', () => {
     { timeout: testTimeoutMs },
     (way, code, message) => {
       const failure = [code, matching(message)]
-      return endsEachTime('start.mjs', way, { answer: [[failure, failure, failure], true, 0] })
+      return endsEachTime('start.mjs', way, { answer: [[failure, failure], true, 0] })
     },
   )
 
@@ -115,7 +116,7 @@ describe('a worker that does not start', () => {
     { timeout: testTimeoutMs },
     (way, code, message) => {
       const failure = [code, matching(message)]
-      return endsEachTime('start.mjs', way, { answer: [[failure, failure, failure], 0] })
+      return endsEachTime('start.mjs', way, { answer: [[failure, failure], 0] })
     },
   )
 
@@ -133,7 +134,7 @@ describe.concurrent('over time', () => {
     'an idle engine with loaded models has no timers and uses less than 0.5 % of a core',
     { timeout: limitMs + 10_000 },
     async () => {
-      const { code, signal, answer, stderr } = await runFixture('idle.mjs', 'idle')
+      const { code, signal, answer, stderr } = await runFixture('idle.mjs', String(repetitions(10, 5)))
       expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
       const [answers, timers, medianShare] = answer as [boolean[], string[], number]
       expect(answers).toEqual([true, true, true, true, true, true])
@@ -150,17 +151,17 @@ describe.concurrent('over time', () => {
   it(
     'a worker that hangs at its start fails each load, leaves no thread, and the next load tries afresh',
     { timeout: testTimeoutMs },
-    () => endsEachTime('start.mjs', 'hangs', { answer: [[late(2000), late(2000), late(2000)], true, 0] }),
+    () => waitsEachTime('start.mjs', 'hangs', { answer: [[late(2000), late(2000)], true, 0] }),
   )
 
   it('a worker that hangs inside ONNX Runtime at its start is detached', { timeout: testTimeoutMs }, () =>
-    endsEachTime('start.mjs', 'hangs as it loads ONNX Runtime', {
+    waitsEachTime('start.mjs', 'hangs as it loads ONNX Runtime', {
       answer: [[late(1000), late(1000)], true, true],
     }),
   )
 
   it('a detached worker ends when it comes back from ONNX Runtime', { timeout: testTimeoutMs }, () =>
-    endsEachTime('start.mjs', 'hangs as it loads ONNX Runtime, and the engine lives on', {
+    waitsEachTime('start.mjs', 'hangs as it loads ONNX Runtime, and the engine lives on', {
       answer: ['ERR_MODEL_LOAD', true],
     }),
   )
@@ -169,7 +170,7 @@ describe.concurrent('over time', () => {
     'an engine whose worker does not start can be closed at any moment: it %s',
     { timeout: testTimeoutMs },
     (way) =>
-      endsEachTime('start.mjs', `${way}, and the engine is closed`, {
+      waitsEachTime('start.mjs', `${way}, and the engine is closed`, {
         answer: ['ERR_CLOSED', 'ERR_MODEL_LOAD'],
       }),
   )

@@ -16,7 +16,7 @@ const missing = native ? '' : ' (skipped: no addon, npm run build:native makes o
 const kinds: [how: string, scenario: string][] = [['past the limit', 'native']]
 if (full) kinds.push(['within a limit that was raised', 'native 4e9'])
 
-/** Three large requests (of 160 MB for native memory), then small ones for three seconds. */
+/** Three large requests (of 160 MB for native memory), then small ones for three seconds at most. */
 async function expectGivenBack(scenario: string): Promise<void> {
   const ending = await runFixture('memory.mjs', scenario, ['--expose-gc'])
   expect(ending).toMatchObject({ code: 0, signal: null, hung: false })

@@ -8,7 +8,7 @@ export function models() {
     small: identity('float32'),
     /** Rows of any length. */
     variable: identityVariable('float32'),
-    /** 64 rows of 1024 take a few hundred milliseconds. */
+    /** 32 rows of 1024 take a hundred milliseconds or more. */
     slow: matmulSlow(1024, 200),
     /** x [n, n] by itself: one operator, which takes as long as n says. */
     squared: squared(),

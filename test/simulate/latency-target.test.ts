@@ -3,6 +3,7 @@ import { bestFixed } from '../../bench/simulate/best-fixed.ts'
 import type { Scenario } from '../../bench/simulate/scenario.ts'
 import { simulate } from '../../bench/simulate/simulate.ts'
 import type { Interval } from '../../packages/perf/src/simulation/simulation-result.ts'
+import { full } from '../support/full.ts'
 import { atLoad, capacity, linear, subLinear } from './tables.ts'
 
 const models: [name: string, scenario: Partial<Scenario>, sizes: number[], delaysMs: number[]][] = [
@@ -18,7 +19,9 @@ const models: [name: string, scenario: Partial<Scenario>, sizes: number[], delay
   ],
 ]
 
-describe.each(models)('a latency target without a setting besides: %s', (_, scenario, sizes, delaysMs) => {
+const some = full ? models : models.filter((_, index) => index % 2 === 0)
+
+describe.each(some)('a latency target without a setting besides: %s', (_, scenario, sizes, delaysMs) => {
   it.each([
     [0.3, 0],
     [0.6, 0],
@@ -163,7 +166,9 @@ describe('recovery', () => {
     ['a sub-linear model on 4 instances', { ...subLinear, targetMs: 30, jitter: 0.1, instances: 4 }, 500],
   ]
 
-  describe.each(models)('%s with a latency target', (_, scenario, intervalMs) => {
+  const some = full ? models : [models[0]!, models[2]!]
+
+  describe.each(some)('%s with a latency target', (_, scenario, intervalMs) => {
     it('takes a step of the load from 60 to 150 % and back', () => {
       const { refusedShare, lateShare, goodput, rows } = withStep('loadSteps', 2.5, 0.6, scenario, intervalMs)
       expect(refusedShare(0, 10)).toBeLessThan(0.01)

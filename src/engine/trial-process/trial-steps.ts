@@ -1,5 +1,4 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { availableMemory } from '../../base/available-resources.ts'
 import { closeFiles } from '../../models/compiled-models/entry.ts'
@@ -44,11 +43,6 @@ export function tryModels(open: OpenForTrial): void {
   // Signals reach the whole process group, and the parent may be about to finish its work.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
   process.umask(0o077)
-  try {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL) // others serve
-  } catch {
-    // keep the default, then
-  }
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000') // if memory is short, the system should kill this process and not its parent
   } catch {

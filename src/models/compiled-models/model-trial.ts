@@ -261,7 +261,7 @@ class TrialProcess {
     this.#ending = new Promise((resolve) => (this.#resolveEnding = resolve))
     this.#program = new OwnProgram(
       `engine/trial-process/${program}`,
-      { env, hasInput: true },
+      { env, hasInput: true, givesWay: true }, // others serve
       {
         onWord: (word) => this.#onWord(word),
         onFailure: (reason) => this.#end({ kind: 'not started', reason }),

@@ -11,7 +11,7 @@ import { connect } from 'zerohop/processes'
 equal(internals.InferenceError, InferenceError)
 const isTyped = (error) => error instanceof InferenceError
 await rejects(decodeImage('no image'), isTyped)
-await rejects(connect('/nowhere/socket'), isTyped)
+await rejects(connect('/nowhere/socket', { timeoutMs: 20 }), isTyped)
 throws(() => kserve({}), isTyped)
 equal(imageConcurrency(), imageConcurrency())
 

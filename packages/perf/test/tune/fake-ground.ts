@@ -41,6 +41,15 @@ export interface Noise {
 
 export const quiet: Noise = { scatter: 0, disturbed: 0, drift: 0, seed: 1 }
 
+interface Truth {
+  readonly rowsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+/** What was simulated of machines whose runs take the same. */
+const truths = new WeakMap<FakeMachine['runMs'], Map<string, Truth>>()
+
 /** Measures a {@link FakeMachine} on a clock that moves by what it would take. */
 export class FakeGround implements MeasuringGround {
   readonly clock = new FakeClock()
@@ -94,16 +103,17 @@ export class FakeGround implements MeasuringGround {
   }
 
   /** What a configuration gives under a load, without noise. */
-  truth(configuration: Configuration, load: Load): { rowsPerSecond: number; p50Ms: number; p99Ms: number } {
+  truth(configuration: Configuration, load: Load): Truth {
+    const { runMs } = this.#machine
+    const known = truths.get(runMs) ?? new Map<string, Truth>()
+    truths.set(runMs, known)
     const key = `${configurationKey(configuration)} ${JSON.stringify(load)}`
-    let found = this.#truths.get(key)
-    if (found === undefined) this.#truths.set(key, (found = this.#simulated(configuration, load)))
+    const found = known.get(key) ?? this.#simulated(configuration, load)
+    known.set(key, found)
     return found
   }
 
-  readonly #truths = new Map<string, { rowsPerSecond: number; p50Ms: number; p99Ms: number }>()
-
-  #simulated(configuration: Configuration, load: Load) {
+  #simulated(configuration: Configuration, load: Load): Truth {
     const { instances, maxBatchSize, maxQueueDelayMs } = configuration
     const limit = Math.max(1, maxBatchSize)
     const serviceTimes = [1, 2, 4, 8, 16, 32, 64, 128]

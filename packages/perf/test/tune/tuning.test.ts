@@ -44,6 +44,15 @@ const byDefault: Configuration = { instances: 1, threads: 4, maxBatchSize: 32, m
 
 /** A run has a fixed part, and one for each row; threads help with both, less and less, and instances are in each other's way. */
 function machine(seed: number): FakeMachine {
+  let made = machines.get(seed)
+  if (made === undefined) machines.set(seed, (made = newMachine(seed)))
+  return made
+}
+
+/** One for each seed: what was simulated of it serves all tests. */
+const machines = new Map<number, FakeMachine>()
+
+function newMachine(seed: number): FakeMachine {
   const random = mulberry32(seed)
   const [fixedMs, rowMs] = [20 * random() ** 3, 0.2 + 10 * random() ** 2]
   const [gain, contention, crowding] = [0.3 + 0.65 * random(), 0.6 * random(), 0.05 * random()]
