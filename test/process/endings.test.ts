@@ -141,6 +141,8 @@ const scenarios: [scenario: string, answer: unknown][] = [
   ['a model is unloaded while it is opened again', [crashed, true, 'unloaded', 1]],
   ['the engine is closed, and the next thread hangs over its start', [crashed, 'at once']],
 ]
+// It takes as long as a worker waits before its fourth start; death.test.ts has the same of two models.
+if (full) scenarios.push(['a model has become deadly to open', [crashed, crashed, 'failed', true]])
 
 // At once: they wait for threads more than they work.
 describe.concurrent('while a worker thread is replaced', () => {
