@@ -180,7 +180,7 @@ bool RunLoop::next(Job& job) {
       return true;
     }
   }
-  if (spins_.pays()) {
+  if (spins_.shouldLook()) {
     const auto until = std::chrono::steady_clock::now() + kSpin;
     bool found = false;
     while (!(found = added_.load(std::memory_order_acquire) != seen) && !ending_) {

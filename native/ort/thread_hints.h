@@ -24,7 +24,7 @@ inline void relax() {
 // at once, after another one the next three, and so on up to 63: a thread that others keep waiting leaves them the processor.
 class SpinHistory {
  public:
-  bool pays() {
+  bool shouldLook() {
     if (skipped_ == skips_) return true;
     ++skipped_;
     return false;

@@ -163,19 +163,19 @@ TEST_F(RunLoopTest, SaysNothingToAQueueThatIsClosed) {
 
 TEST(SpinHistoryTest, LooksLessAndLessOftenUntilALookFindsSomething) {
   SpinHistory spins;
-  const auto sleepsUntilItPays = [&] {
+  const auto sleepsUntilALook = [&] {
     int sleeps = 0;
-    while (!spins.pays()) ++sleeps;
+    while (!spins.shouldLook()) ++sleeps;
     return sleeps;
   };
   for (const int sleeps : {0, 1, 3, 7, 15, 31, 63, 63}) {
-    EXPECT_EQ(sleepsUntilItPays(), sleeps);
+    EXPECT_EQ(sleepsUntilALook(), sleeps);
     spins.looked(false);
   }
-  sleepsUntilItPays();
+  sleepsUntilALook();
   spins.looked(true);
-  EXPECT_EQ(sleepsUntilItPays(), 0);
-  EXPECT_EQ(sleepsUntilItPays(), 0) << "as long as no look was in vain";
+  EXPECT_EQ(sleepsUntilALook(), 0);
+  EXPECT_EQ(sleepsUntilALook(), 0) << "as long as no look was in vain";
 }
 
 }  // namespace

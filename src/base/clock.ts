@@ -17,6 +17,12 @@ export const systemClock: Clock = {
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
 }
 
+/**
+ * Calls back when the event loop has had its turn. Kept from the start: tests of applications replace the global function for a
+ * while, and forget what was asked of theirs.
+ */
+export const nextTurn = setImmediate
+
 /** One timer for many times: it rings at the earliest requested time. */
 export class Alarm {
   readonly #clock: Clock

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { constants, setPriority } from 'node:os'
+import { constants, getPriority, setPriority } from 'node:os'
 import { basename, isAbsolute } from 'node:path'
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
@@ -137,13 +137,15 @@ export class OwnProgram<Word> {
   }
 }
 
+const lowestPriority = constants.priority.PRIORITY_LOW
+
 /**
  * Lowers the priority of a program that has just begun, before it has further threads: on Linux each has its own, which is that of
- * the thread that starts it. No lower: with 19, where others compute all the time, a model takes many times as long to try.
+ * the thread that starts it. No lower: with 19, where others compute all the time, a model takes three times as long to try.
  */
 function lowerPriority(pid: number): void {
   try {
-    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
+    setPriority(pid, Math.min(lowestPriority, getPriority() + constants.priority.PRIORITY_BELOW_NORMAL))
   } catch {
     // it keeps that of this process, which may be lower
   }

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import { type Clock, nextTurn } from '../base/clock.ts'
 import type { ResolvedEngineOptions, StagingOptions } from '../options/engine-options.ts'
 import { InferenceError } from '../errors.ts'
 import { BindingExecutor, CompletionLoop } from './executors/binding/binding-executor.ts'
@@ -84,7 +84,7 @@ function nativeExecutors(
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, setImmediate),
+    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, nextTurn),
     make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
   }

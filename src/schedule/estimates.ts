@@ -68,7 +68,7 @@ export class Estimator {
       latencyTargetMs > 0 && limits.joinRequests
         ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances)
         : null
-    if (this.target === null) runTimes.safetyFactor.beginCarefully()
+    if (latencyTargetMs === 0) runTimes.safetyFactor.beginCarefully()
     this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
     this.#division =
       latencyTargetMs === 0 && !isCapped && isDivisible && LoadDivision.suits(limits)
@@ -365,10 +365,12 @@ const factorStep = 0.1
 const smallestFactor = 0.5
 const largestFactor = 4
 /**
- * What it begins with for the deadlines that callers give: nothing is known yet of how slow runs follow each other. With too
- * much, a full batch still waits; with too little, a whole queue is late before the first late answer tells.
+ * What it begins with for the deadlines that callers give: nothing is known yet of how slow runs follow each other, and a whole
+ * queue would be late before the first late answer tells.
  */
 const carefulFactor = 3
+/** By how much each batch in time lowers it, down to 1, until one is not. */
+const carefulStep = 0.01
 
 /**
  * How much of what runs spread by admission keeps free. No estimate is exact: how runs differ depends on what else the
@@ -380,10 +382,12 @@ export class SafetyFactor {
   /** Times the spread that is kept free. */
   factor = 1
   #dropped = 0
+  #isCareful = false
 
-  /** Keeps more free until answers tell how much is needed. */
+  /** Keeps more free at first. */
   beginCarefully(): void {
     this.factor = carefulFactor
+    this.#isCareful = true
   }
 
   /** Notes an admitted request that was dropped from the queue, as its deadline could no longer be met. */
@@ -401,6 +405,11 @@ export class SafetyFactor {
       if (nowMs > deadlineAtMs) late++
     }
     if (admitted === 0) return
+    this.#isCareful &&= late === 0 && this.factor > 1
+    if (this.#isCareful) {
+      this.factor *= 1 - carefulStep
+      return
+    }
     const share = late / admitted
     this.factor = Math.min(
       largestFactor,

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import { type Clock, nextTurn } from '../base/clock.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Arena, InstanceStatistics } from '../observe/model-statistics.ts'
@@ -236,7 +236,7 @@ export class FollowUps {
     if (this.#open && this.#clock.nowMs() - this.#sinceMs < stretchMs) {
       this.#awaited++
       process.nextTick(this.#send, send)
-    } else setImmediate(send)
+    } else nextTurn(send)
   }
 
   readonly #send = (send: () => void): void => {

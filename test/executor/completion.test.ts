@@ -41,13 +41,11 @@ it('tells the times of runs on the clock of this thread, also where it was held 
   expect(told).toEqual([3, expect.closeTo(1010, 2), expect.closeTo(1012, 2)])
 })
 
-it('gives the event loop its turn where answers bring requests that are done by the next call', async () => {
-  let nowMs = 1000
-  vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+describe('a completion hub', () => {
   let done = 0 // not taken
   let wake = () => {}
   const binding = {
-    nowMs: () => nowMs,
+    nowMs: () => performance.now(),
     RunLoop: class {
       id = 7
     },
@@ -63,33 +61,57 @@ it('gives the event loop its turn where answers bring requests that are done by 
       }
     },
   }
-  const hub = new CompletionHub(binding as unknown as NativeBinding)
-  let answered = 0
-  const loop = hub.newLoop({
-    batchDone: () => {
-      answered++
-      nowMs += 0.2 // its callers ask again, and the thread is as fast
-      done++
-    },
-    answered: () => {},
-    loopEnded: () => {},
+  const realImmediate = setImmediate
+  const turn = () => new Promise((resolve) => realImmediate(resolve))
+
+  it('gives the event loop its turn where answers bring requests that are done by the next call', async () => {
+    let nowMs = 1000
+    vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const hub = new CompletionHub(binding as unknown as NativeBinding)
+    let answered = 0
+    const loop = hub.newLoop({
+      batchDone: () => {
+        answered++
+        nowMs += 0.2 // its callers ask again, and the thread is as fast
+        done++
+      },
+      answered: () => {},
+      loopEnded: () => {},
+    })
+    done = 1
+    for (let call = 0; call < 1000; call++) wake() // as Node.js does
+    expect(answered).toBeLessThan(6)
+    const before = answered
+    await turn()
+    expect(answered).toBe(before + 1) // what was left is not forgotten
+    for (let call = 0; call < 1000; call++) wake()
+    expect(answered).toBeLessThan(12)
+    await turn()
+    const last = answered
+    nowMs += 10
+    await turn()
+    wake()
+    expect(answered).toBe(last + 1) // one now and then is brought at once
+    hub.dropLoop(loop)
   })
-  const turn = () => new Promise((resolve) => setImmediate(resolve))
-  done = 1
-  for (let call = 0; call < 1000; call++) wake() // as Node.js does
-  expect(answered).toBeLessThan(6)
-  const before = answered
-  await turn()
-  expect(answered).toBe(before + 1) // what was left is not forgotten
-  for (let call = 0; call < 1000; call++) wake()
-  expect(answered).toBeLessThan(12)
-  await turn()
-  const last = answered
-  nowMs += 10
-  await turn()
-  wake()
-  expect(answered).toBe(last + 1) // one now and then is brought at once
-  hub.dropLoop(loop)
+
+  it('goes on where an application had replaced timers for a while', async () => {
+    const hub = new CompletionHub(binding as unknown as NativeBinding)
+    let answered = 0
+    const loop = hub.newLoop({ batchDone: () => void answered++, answered: () => {}, loopEnded: () => {} })
+    vi.useFakeTimers()
+    done = 1
+    wake()
+    vi.useRealTimers()
+    for (let look = 0; look < 3; look++) {
+      await new Promise((resolve) => setTimeout(resolve, 2))
+      done = 1
+      wake()
+      expect(done).toBe(0)
+    }
+    expect(answered).toBe(4)
+    hub.dropLoop(loop)
+  })
 })
 
 /** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */

@@ -283,11 +283,23 @@ describe('SafetyFactor', () => {
     const instances = [{ worker: { freeInMs: 10, sharing: () => 1 } }]
     const estimate = () => estimator.estimatedAnswerMs('', 1, 8, instances, nowMs)
     const atFirstMs = estimate()
-    for (let run = 0; run < 1000; run++) runTimes.safetyFactor.answered(batch(nowMs + 1), nowMs)
-    expect(runTimes.safetyFactor.factor).toBeLessThan(1.5)
+    const careful = runTimes.safetyFactor
+    for (let run = 0; run < 120; run++) careful.answered(batch(nowMs + 1), nowMs)
+    expect(careful.factor).toBeCloseTo(1, 1)
     expect(estimate()).toBeLessThan(atFirstMs - 1)
+    careful.beginCarefully()
+    careful.answered(batch(nowMs - 1), nowMs) // from here on it learns as usual
+    const { factor } = careful
+    careful.answered(batch(nowMs + 1), nowMs)
+    expect(careful.factor / factor).toBeGreaterThan(0.999)
     const targeted = new RunTimes()
     new Estimator(targeted, { limits, latencyTargetMs: 20, instances: 1, weight: 1 })
+    new Estimator(targeted, {
+      limits: { ...limits, joinRequests: false },
+      latencyTargetMs: 20,
+      instances: 1,
+      weight: 1,
+    })
     expect(targeted.safetyFactor.factor).toBe(1)
   })
 

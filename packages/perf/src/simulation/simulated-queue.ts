@@ -223,7 +223,7 @@ export class TargetQueue extends EngineQueue {
     this.#limits = limits
     this.#runTimes = runTimes
     this.#target = target
-    if (target === null) runTimes.safetyFactor.beginCarefully()
+    if (targetMs === Infinity) runTimes.safetyFactor.beginCarefully()
   }
 
   override arrive(request: SimulatedRequest): boolean {

@@ -1,4 +1,5 @@
 import { isMainThread, MessageChannel, type MessagePort } from 'node:worker_threads'
+import { nextTurn } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
   NativeBinding,
@@ -297,7 +298,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#hub.drain() // what was finished before the end is still good; nothing comes after
     this.#hub.dropLoop(this.#loop)
     this.#onEnded()
-    setImmediate(() => this.#loop.dispose()) // not before what had not started was revoked
+    nextTurn(() => this.#loop.dispose()) // not before what had not started was revoked
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
@@ -383,7 +384,7 @@ const stretchMs = 0.5
  * Brings what loops have done to their owners: one for the isolate, woken once for all that is done.
  *
  * Node.js calls a thread-safe function up to a thousand times before it sees to any timer or connection, and answers bring requests
- * that are done by the next call. So the event loop has its turn in between. It is asked for late: a batch now and then does without.
+ * that are done by the next call. So the event loop has its turn in between. The first of them asks for it, if it was not just had.
  */
 export class CompletionHub {
   readonly binding: NativeBinding
@@ -453,7 +454,7 @@ export class CompletionHub {
     if (nowMs - this.#awaitedSinceMs > stretchMs) return // what is not taken does not wake again
     if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
       this.#awaitedSinceMs = nowMs
-      setImmediate(this.#onTurn)
+      nextTurn(this.#onTurn)
     }
     this.#bring()
   }
