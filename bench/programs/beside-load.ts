@@ -10,7 +10,7 @@ import { percentile } from '../statistics.ts'
 
 /** Requests to a model while another one is loaded for the first time, and while that one's rows are checked. */
 export interface BesideLoadInput {
-  /** The model that is asked; `null` for the one whose rows are checked. */
+  /** The model that gets the requests. `null`: the model whose rows are checked. */
   readonly served: BenchModel | null
   readonly callers: number
   /** Between an answer and the caller's next request. */
@@ -19,7 +19,7 @@ export interface BesideLoadInput {
   readonly loaded: BenchModel
   /** A model of whose rows nothing can be proved. */
   readonly checked: BenchModel
-  /** How often it is loaded, each time as if for the first time. */
+  /** How often `loaded` is loaded. Its compiled form is deleted after each load, so each is a first load. */
   readonly loads: number
   readonly quietSeconds: number
 }
@@ -42,14 +42,14 @@ export interface BesideLoadResult {
 }
 
 const { served, callers, pauseMs, loaded, checked, loads, quietSeconds } = input<BesideLoadInput>()
-/** As many as a check of rows makes, with as many rows. */
+/** Rows of each run: the number and sizes of the runs that a check of rows makes. */
 const runs = Array.from({ length: 66 }, (_, at) => (at < 29 ? 1 : at % 2 === 0 ? 5 : 6))
 
 const dir = mkdtempSync(join(tmpdir(), 'zerohop-'))
 const engine = new InferenceEngine({ cache: { dir }, verify: 'child' })
 const times: Record<string, Requests> = {}
 
-/** Has callers ask a model while `work` is done. */
+/** Runs `work` while callers send requests to a model. */
 async function asking(time: string, model: Model, of: BenchModel, work: () => Promise<unknown>) {
   const timesMs: number[] = []
   let going = true

@@ -1,5 +1,5 @@
-// What a first load computes, in a process of its own at the priority that processes have: opens a model that writes its
-// optimised form, runs it, and opens and runs that; or makes the runs that a check of its rows takes.
+// Does the work of a first load in a process of normal priority: opens a model, which writes its optimised form, runs it, then opens
+// and runs that form. Or makes the runs of a check of rows.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

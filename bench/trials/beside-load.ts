@@ -9,14 +9,14 @@ import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
 
 type Side = Pick<BesideLoadInput, 'served' | 'callers' | 'pauseMs'>
-const itself = 'that model itself'
+const itself = 'the checked model itself'
 
-/** A first load tries and compiles its model beside those that serve, and may have to find out about its rows as well. */
+/** A first load tries and compiles a model while others serve. Then its rows may have to be checked. */
 export const besideLoad: Trial = {
   describe:
     'requests to a model while another is loaded for the first time and while its rows are checked, and while a plain process computes as much',
   reading:
-    'The plain process shows what the machine allows: it has the usual priority. What a model waits longer for itself is told in its own runs of one row, and to the longest run of the check.',
+    'The plain process has normal priority and shows what the machine allows. The checked model is also asked itself: the time by which its slowest request exceeds the usual one is given in runs of one row, and relative to the longest run of the check.',
   seconds: 2,
   async run({ seconds, rounds, smoke, quick }) {
     const loaded = benchModel(smoke ? 'mlp' : 'resnet50')

@@ -20,8 +20,8 @@ inline void relax() {
 #endif
 }
 
-// Whether it pays to look for work for a while before sleeping: as long as that finds some. After a look in vain the next sleep begins
-// at once, after another one the next three, and so on up to 63: a thread that others keep waiting leaves them the processor.
+// Whether to spin before the next sleep. A spin that finds no work leaves out the next one; a second in a row leaves out three, then 7,
+// and so on up to 63. One that finds work resets this.
 class SpinHistory {
  public:
   bool shouldLook() {

@@ -18,8 +18,8 @@ export const systemClock: Clock = {
 }
 
 /**
- * Calls back when the event loop has had its turn. Kept from the start: tests of applications replace the global function for a
- * while, and forget what was asked of theirs.
+ * Calls back in the next turn of the event loop. This is the original function: an application's tests may replace the global one
+ * with a fake and later discard what was passed to the fake.
  */
 export const nextTurn = setImmediate
 

@@ -365,11 +365,11 @@ const factorStep = 0.1
 const smallestFactor = 0.5
 const largestFactor = 4
 /**
- * What it begins with for the deadlines that callers give: nothing is known yet of how slow runs follow each other, and a whole
- * queue would be late before the first late answer tells.
+ * The first factor of a model without a latency target. The first late answer comes a whole deadline after its request; with a small
+ * factor, a whole queue would have been admitted too optimistically by then.
  */
 const carefulFactor = 3
-/** By how much each batch in time lowers it, down to 1, until one is not. */
+/** What each batch that is in time takes off it, until it is 1 or an answer is late. */
 const carefulStep = 0.01
 
 /**
@@ -384,7 +384,7 @@ export class SafetyFactor {
   #dropped = 0
   #isCareful = false
 
-  /** Keeps more free at first. */
+  /** Begins with {@link carefulFactor}, for a model without a latency target. */
   beginCarefully(): void {
     this.factor = carefulFactor
     this.#isCareful = true

@@ -10,6 +10,7 @@ import {
   createDeflate,
   createGzip,
 } from 'node:zlib'
+import { nextTurn } from '../../base/clock.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
 import { InferenceError, type InferenceErrorCode } from '../../errors.ts'
 import { followConnection } from '../http/http-requests.ts'
@@ -190,7 +191,7 @@ class PacedReading {
   #turnLater(): void {
     if (this.#turnIsDue) return
     this.#turnIsDue = true
-    setImmediate(this.#turn)
+    nextTurn(this.#turn)
   }
 
   readonly #turn = (): void => {

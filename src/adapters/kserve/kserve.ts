@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import * as v from 'valibot'
+import { nextTurn } from '../../base/clock.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { configOf, repositoriesOf } from '../../engine/engine-resources.ts'
 import type { ModelState } from '../../engine/loaded.ts'
@@ -72,13 +73,13 @@ class PipelinedRequests {
   /** Resolves when the request may begin. */
   turn(): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#waiting.push(resolve) === 1) setImmediate(this.#begin)
+      if (this.#waiting.push(resolve) === 1) nextTurn(this.#begin)
     })
   }
 
   readonly #begin = (): void => {
     for (const begin of this.#waiting.splice(0, mostPerTurn)) begin()
-    if (this.#waiting.length > 0) setImmediate(this.#begin)
+    if (this.#waiting.length > 0) nextTurn(this.#begin)
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Clock, Alarm } from '../../base/clock.ts'
+import { type Clock, Alarm, nextTurn } from '../../base/clock.ts'
 import type { BatchReport, CheckedOptions, ReportedOutputs } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
@@ -326,10 +326,10 @@ export class ResponseSharing {
     const nowMs = this.#clock.nowMs()
     if (this.#turnSinceMs === null) {
       this.#turnSinceMs = nowMs
-      setImmediate(() => (this.#turnSinceMs = null))
+      nextTurn(() => (this.#turnSinceMs = null))
     }
     if (nowMs - this.#turnSinceMs < stretchMs) answer()
-    else setImmediate(answer)
+    else nextTurn(answer)
   }
 }
 

@@ -1,3 +1,4 @@
+import { nextTurn } from '../../../base/clock.ts'
 import { outsideContext, runScope, type RunScope } from '../../../base/async-context.ts'
 import { functionCarrier } from '../../../tensor/metadata.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
@@ -149,10 +150,10 @@ export class ApplicationExecutor implements Executor {
     this.#scheduled = true
     if (this.#stretchEndsAtMs === 0) {
       this.#stretchEndsAtMs = performance.now() + stretchMs
-      setImmediate(() => (this.#stretchEndsAtMs = 0))
+      nextTurn(() => (this.#stretchEndsAtMs = 0))
     }
     if (performance.now() < this.#stretchEndsAtMs) queueMicrotask(this.#runWaiting)
-    else setImmediate(this.#runWaiting)
+    else nextTurn(this.#runWaiting)
   }
 
   readonly #runWaiting = (): void => {

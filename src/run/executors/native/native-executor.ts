@@ -383,8 +383,8 @@ const stretchMs = 0.5
 /**
  * Brings what loops have done to their owners: one for the isolate, woken once for all that is done.
  *
- * Node.js calls a thread-safe function up to a thousand times before it sees to any timer or connection, and answers bring requests
- * that are done by the next call. So the event loop has its turn in between. The first of them asks for it, if it was not just had.
+ * Node.js calls a thread-safe function up to 1000 times before any timer or connection. Answers bring requests, which may be done
+ * by the next of these calls. So after {@link stretchMs} of them the rest waits for the next turn of the event loop.
  */
 export class CompletionHub {
   readonly binding: NativeBinding
@@ -396,9 +396,9 @@ export class CompletionHub {
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0, inline: false }
   #draining = false
   #again = false
-  /** When the event loop had its turn, as far as that was asked for. */
+  /** When the event loop last had a turn that was asked for here. */
   #turnAtMs = -Infinity
-  /** Since when it is awaited; `Infinity` for not at all. */
+  /** When the next turn was asked for; `Infinity` if it was not. */
   #awaitedSinceMs = Infinity
 
   constructor(binding: NativeBinding) {
@@ -451,7 +451,7 @@ export class CompletionHub {
 
   #onWake(): void {
     const nowMs = performance.now()
-    if (nowMs - this.#awaitedSinceMs > stretchMs) return // what is not taken does not wake again
+    if (nowMs - this.#awaitedSinceMs > stretchMs) return // the turn brings it; until something is taken, there is no further wake
     if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
       this.#awaitedSinceMs = nowMs
       nextTurn(this.#onTurn)
