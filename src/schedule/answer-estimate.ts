@@ -70,10 +70,10 @@ export function estimatedAnswerMs(
   const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows, keepsTarget) - ownMs)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
-  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  const reserveMs =
-    runTimes.safetyFactor.factor * Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
   // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
   const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
-  return startInMs + ownMs + othersMs + reserveMs + admissionMarginMs
+  const expectedMs = startInMs + ownMs + othersMs
+  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
+  const spreadOfAllMs = Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
+  return expectedMs + runTimes.safetyFactor.reserveMs(spreadOfAllMs, expectedMs) + admissionMarginMs
 }

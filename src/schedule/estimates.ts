@@ -390,6 +390,15 @@ export class SafetyFactor {
     this.#isCareful = true
   }
 
+  /**
+   * What is kept free for an answer that is expected in so many milliseconds, in milliseconds. What a careful beginning adds never more
+   * than doubles what is expected: a single slow run is most of what few runs spread by.
+   */
+  reserveMs(spreadMs: number, expectedMs: number): number {
+    const reserveMs = this.factor * spreadMs
+    return this.#isCareful ? Math.min(reserveMs, Math.max(spreadMs, expectedMs)) : reserveMs
+  }
+
   /** Notes an admitted request that was dropped from the queue, as its deadline could no longer be met. */
   dropped(): void {
     this.#dropped++

@@ -303,6 +303,15 @@ describe('SafetyFactor', () => {
     expect(targeted.safetyFactor.factor).toBe(1)
   })
 
+  it('begins so carefully that estimates are doubled, and no more, where one of few runs was slow', () => {
+    const careful = new SafetyFactor()
+    careful.beginCarefully()
+    expect([careful.reserveMs(10, 100), careful.reserveMs(50, 100)]).toEqual([30, 100])
+    expect(careful.reserveMs(400, 100)).toBe(400) // without care as well
+    careful.answered(batch(nowMs - 1), nowMs)
+    expect(careful.reserveMs(50, 100)).toBeGreaterThan(150) // as it learned from a late answer
+  })
+
   it('learns nothing from requests without a deadline', () => {
     const caution = new SafetyFactor()
     caution.answered(batch(null, null), nowMs)
