@@ -107,7 +107,7 @@ class RandomCaller {
     const how = this.#random()
     const priority = 1 + this.#below(2)
     if (how < 0.08) return { priority, timeoutMs: 0.01 + 20 * this.#random() }
-    if (how < 0.14) return { priority, deadlineMs: 0.01 + 30 * this.#random() }
+    if (how < 0.14) return { priority, deadlineMs: 0.01 + 30 * this.#random() ** 3 } // many cannot be in time
     if (how < 0.16) return { priority: 1.5 }
     if (how > 0.28) return { priority }
     const controller = new AbortController()
@@ -177,19 +177,19 @@ it.each([
       for (const each of [found, expected])
         for (const figure of ['runs of instances', 'rows of instances']) delete each![figure] // some died over a run
       expect(found).toEqual(expected)
-      expect(Object.keys(caller.ledger.seen)).toEqual(
-        expect.arrayContaining([
-          'answered',
-          'aborted',
-          'ERR_INVALID_ARG',
-          'ERR_IMAGE_DECODE',
-          'ERR_TIMEOUT',
-          'ERR_DEADLINE',
-        ]),
-      )
       const { taken, held, inferred, released, expired, dropped, closed } = model.stats().leases
       expect([held, inferred + released + expired + dropped + closed]).toEqual([0, taken])
     }
+    expect(callers.flatMap(({ caller }) => Object.keys(caller.ledger.seen))).toEqual(
+      expect.arrayContaining([
+        'answered',
+        'aborted',
+        'ERR_INVALID_ARG',
+        'ERR_IMAGE_DECODE',
+        'ERR_TIMEOUT',
+        'ERR_DEADLINE',
+      ]),
+    )
     if (runsInPlace) expect(engine.stats().workers.some(({ restarts }) => restarts > 0)).toBe(true)
     await Promise.all(callers.map(({ model }) => model.unload()))
     await until(() => engine.stats().staging!.usedBytes === 0)

@@ -66,7 +66,7 @@ describe(`${requests} requests over two instances of uneven speed`, { timeout: 1
       const [slow, fast] = Object.values(byInstance).sort((a, b) => a - b)
       expect(fast! / slow!).toBeGreaterThan(1.2)
       if (preserveOrdering) expect(late).toBe(0)
-      else expect(late).toBeGreaterThan(100)
+      else expect(late).toBeGreaterThan(requests / 500)
     })
   }
 })
