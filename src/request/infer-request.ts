@@ -286,8 +286,12 @@ export interface ReadyEstimate {
 
 /** Notified of what becomes of a {@link Preparation}. */
 export interface Prepared {
-  /** It is about to begin, at its turn; `false` when the request is not worth it any more, and was settled. */
-  begins(): boolean
+  /**
+   * It is about to begin, at its turn; `false` when the request is not worth it any more, and was settled.
+   *
+   * @param readyInMs how long it takes at best.
+   */
+  begins(readyInMs: number): boolean
   /**
    * All inputs of the request are there.
    *

@@ -27,6 +27,8 @@ export interface Backlog {
   readonly sharing: number
   /** Whether it is to keep a latency target, and not a deadline that a caller gave. Default false. */
   readonly keepsTarget?: boolean
+  /** When a request is admitted or refused by it; default `null`: none is. */
+  readonly decidesAtMs?: number | null
 }
 
 /**
@@ -49,16 +51,18 @@ export function estimatedAnswerMs(
     ready = isReady,
     sharing,
     keepsTarget = false,
+    decidesAtMs = null,
   } = backlog
   if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
-  // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
+  // An instance that is free now is given what it can do at best: only by that is it found out when a slow time is over.
   if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
-    return (
-      ready.inMs +
-      runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) +
-      admissionMarginMs
-    )
+    const ownRows = Math.max(rows, Math.min(batchRows, rowsAhead + rows))
+    const ownMs =
+      decidesAtMs === null
+        ? runTimes.usualMs(bucketKey, ownRows)
+        : runTimes.leastMs(bucketKey, ownRows, decidesAtMs)
+    return ready.inMs + ownMs + admissionMarginMs
   }
   const runsAhead = (batchesAhead * sharing) / instances
   const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)

@@ -61,7 +61,7 @@ export function chooseBatchSize(sizes: readonly number[], choice: SizeChoice): n
   const { bucketKey, runTimes, instances, arrivingRowsPerMs = null, present } = choice
   const rates = sizes.map((rows) => {
     const share = admittedShare(rows, choice)
-    const rowsPerMs = (instances * rows) / runTimes.medianMs(bucketKey, rows)
+    const rowsPerMs = (instances * rows) / runTimes.usualMs(bucketKey, rows)
     return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
   })
   const best = rates.reduce((most, rate) => Math.max(most, rate))

@@ -112,7 +112,7 @@ export class Estimator {
   ): boolean {
     const { takenAtMs, startMs, inferEndMs } = timeline
     const { bucketKey } = requests[0]!
-    this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
+    this.runTimes.observe(bucketKey, rows, inferEndMs - startMs, nowMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
     const division = this.#division
@@ -137,13 +137,14 @@ export class Estimator {
     { enqueuedAtMs, bucketKey, rows }: Pick<InferRequest, 'enqueuedAtMs' | 'bucketKey' | 'rows'>,
     nowMs: number,
   ): number {
-    return nowMs - enqueuedAtMs + this.runTimes.medianMs(bucketKey, rows)
+    return nowMs - enqueuedAtMs + this.runTimes.usualMs(bucketKey, rows)
   }
 
   /**
    * In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left.
    *
    * @param ready when its inputs will be there; left out where they are.
+   * @param decides whether the request is refused by it: an instance that is free is then given what it can do at best.
    */
   estimatedAnswerMs(
     bucketKey: string,
@@ -152,6 +153,7 @@ export class Estimator {
     instances: readonly { readonly worker: BusyWorker }[],
     nowMs: number,
     ready?: ReadyEstimate,
+    decides = true,
   ): number {
     if (instances.length === 0) return 0
     let freeInMs = Infinity
@@ -172,6 +174,7 @@ export class Estimator {
       ready,
       sharing,
       keepsTarget: this.target !== null,
+      decidesAtMs: decides ? nowMs : null,
     }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
@@ -197,6 +200,8 @@ const paceWindow = 9
 const fewRuns = 5
 /** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
 const paceThreshold = 1.25
+/** Times as long as a run takes after which, if there was none, what is known of it is too old to refuse by. */
+export const outdatedTimes = 20
 /** Shapes whose runs are remembered; those longest without a run go first. */
 const maxBuckets = 128
 
@@ -215,8 +220,12 @@ export class RunTimes {
   readonly #buckets = new Map<string, BucketRuns>()
   #lastKey: string | null = null
 
-  /** Notes a run of so many rows. */
-  observe(bucketKey: string, rows: number, ms: number): void {
+  /**
+   * Notes a run of so many rows.
+   *
+   * @param nowMs when it ended. Left out for runs before the first request, which are old.
+   */
+  observe(bucketKey: string, rows: number, ms: number, nowMs = 0): void {
     let bucket = this.#buckets.get(bucketKey)
     if (bucket === undefined || bucketKey !== this.#lastKey) {
       // In the order in which they were last run.
@@ -225,7 +234,7 @@ export class RunTimes {
       if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
       this.#lastKey = bucketKey
     }
-    bucket.observe(rows, ms)
+    bucket.observe(rows, ms, nowMs)
   }
 
   /** Whether any run of this bucket has been seen. */
@@ -239,8 +248,18 @@ export class RunTimes {
   }
 
   /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
-  medianMs(bucketKey: string, rows: number): number {
+  usualMs(bucketKey: string, rows: number): number {
     return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+  }
+
+  /**
+   * What a run of so many rows takes at least, in milliseconds: 0 where that rests on a few runs or on old ones, and in proportion below
+   * the smallest that was run. What is refused by a guess cannot show that it was wrong.
+   *
+   * @param batchRows rows that would be in its batch.
+   */
+  leastMs(bucketKey: string, rows: number, nowMs: number, batchRows = rows): number {
+    return this.#buckets.get(bucketKey)?.leastMs(rows, nowMs, batchRows) ?? 0
   }
 
   /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
@@ -265,13 +284,11 @@ class BucketRuns implements SizeRunTimes {
   readonly #unforeseen = new Set<number>()
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
-  /** How many times as long as usual for their size the last runs took. */
-  readonly #spread = new Recent(spreadWindow)
-  /** By how much longer, to the root of what is usual: what comes between (a collection of garbage, another thread) is no longer for a long run. */
-  readonly #delays = new Recent(spreadWindow)
+  #lastAtMs = 0
+  readonly #spread = new Spread()
   readonly #lastRatios = new Recent(paceWindow)
 
-  observe(rows: number, ms: number): void {
+  observe(rows: number, ms: number, nowMs: number): void {
     const sizes = this.#sizes
     const pace = this.#pace
     // A run outside of what is known tells nothing of the pace, only of its size.
@@ -279,10 +296,9 @@ class BucketRuns implements SizeRunTimes {
     const usualMs = known ? this.usualMs(rows) : ms / pace
     // And one in a slow time how slow it is rather than what is usual for its size.
     this.#of(rows, known ? usualMs : null).add(ms / pace)
-    const ratio = usualMs > 0 ? ms / usualMs : 1
-    this.#spread.add(ratio)
-    this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
-    this.#lastRatios.add(ratio)
+    this.#spread.add(ms, usualMs)
+    this.#lastRatios.add(usualMs > 0 ? ms / usualMs : 1)
+    this.#lastAtMs = nowMs
   }
 
   presentMs(rows: number): number {
@@ -290,15 +306,15 @@ class BucketRuns implements SizeRunTimes {
   }
 
   p99Ms(rows: number, keepsTarget = false): number {
+    return this.#spread.p99Ms(this.usualMs(rows), keepsTarget)
+  }
+
+  leastMs(rows: number, nowMs: number, batchRows: number): number {
+    const [smallest = 0] = this.#sizes
     const usualMs = this.usualMs(rows)
-    const { count } = this.#spread
-    if (count < paceWindow) return usualMs
-    // The longest of few is not one of 100.
-    const q = count < spreadWindow ? (count - 1) / count : 0.99
-    const inProportionMs = usualMs * this.#spread.quantile(q)
-    return keepsTarget
-      ? inProportionMs
-      : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
+    const isOutdated = nowMs - this.#lastAtMs > outdatedTimes * usualMs
+    if (isOutdated || this.#isHardlyKnown(this.#sizes.findLast((size) => size <= rows) ?? smallest)) return 0
+    return usualMs * Math.min(1, Math.max(rows, batchRows) / smallest)
   }
 
   usualMs(rows: number): number {
@@ -424,6 +440,31 @@ export class SafetyFactor {
       largestFactor,
       Math.max(smallestFactor, this.factor * (1 + factorStep * (share - lateShare))),
     )
+  }
+}
+
+/** How far the last runs, or the last decodings, spread around what is usual for their size. */
+export class Spread {
+  /** How many times as long as usual for their size they took. */
+  readonly #ratios = new Recent(spreadWindow)
+  /** By how much longer, to the root of what is usual: what comes between (a collection of garbage, another thread) is no longer for a long run. */
+  readonly #delays = new Recent(spreadWindow)
+
+  add(ms: number, usualMs: number): void {
+    this.#ratios.add(usualMs > 0 ? ms / usualMs : 1)
+    this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
+  }
+
+  /** What 99 of 100 stay below that usually take `usualMs`. */
+  p99Ms(usualMs: number, keepsTarget = false): number {
+    const { count } = this.#ratios
+    if (count < paceWindow) return usualMs
+    // The longest of few is not one of 100.
+    const q = count < spreadWindow ? (count - 1) / count : 0.99
+    const inProportionMs = usualMs * this.#ratios.quantile(q)
+    return keepsTarget
+      ? inProportionMs
+      : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }
 }
 

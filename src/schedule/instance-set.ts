@@ -85,13 +85,15 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#instances.some(({ idle }) => idle)
   }
 
-  /** When the oldest request came of those in prefetched batches; `Infinity` for none. */
+  /** Since when the oldest request could be sent of those in prefetched batches; `Infinity` for none. */
   get oldestAheadMs(): number {
-    return this.#instances.reduce(
-      (oldest, { prefetchedBatch }) =>
-        Math.min(oldest, prefetchedBatch?.requests[0]!.enqueuedAtMs ?? Infinity),
-      Infinity,
-    )
+    let oldestMs = Infinity
+    for (const { prefetchedBatch } of this.#instances) {
+      if (prefetchedBatch === null) continue
+      const { readyAtMs, enqueuedAtMs } = prefetchedBatch.requests[0]!
+      oldestMs = Math.min(oldestMs, readyAtMs ?? enqueuedAtMs)
+    }
+    return oldestMs
   }
 
   /** Those that serve; all of them when none does at present. */

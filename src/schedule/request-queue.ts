@@ -134,9 +134,30 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.isReady(bucket)
   }
 
-  /** Drops a request that was held if it cannot be answered in time any more; returns whether it did. */
-  expires(entry: E): boolean {
-    return isHopeless(entry, this.#runTimes, this.#clock.nowMs()) && this.cancel(entry, 'deadline')
+  /**
+   * Drops a request that was held if it cannot be answered in time any more; returns whether it did.
+   *
+   * @param readyInMs when it could be sent at best.
+   */
+  expires(entry: E, readyInMs: number): boolean {
+    const nowMs = this.#clock.nowMs()
+    const { rows } = this.#buckets.of(entry.bucketKey)
+    return (
+      this.#isHopeless(entry, entry.rows + rows, nowMs + readyInMs, nowMs) && this.cancel(entry, 'deadline')
+    )
+  }
+
+  /** Whether even a run as short as they usually are would end after the deadline of a request. */
+  #isHopeless(
+    { deadlineAtMs, bucketKey, rows }: E,
+    batchRows: number,
+    startMs: number,
+    nowMs: number,
+  ): boolean {
+    return (
+      deadlineAtMs !== null &&
+      startMs + (this.#runTimes?.leastMs(bucketKey, rows, nowMs, batchRows) ?? 0) > deadlineAtMs
+    )
   }
 
   /** From now on every request is a batch of its own. */
@@ -212,7 +233,7 @@ export class RequestQueue<E extends WaitingRequest> {
       // Nothing is prefetched before a partial batch whose turn it is: under load that would never be sent.
       if (!idle && !this.#buckets.hasFull) return null
       if (
-        isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) &&
+        this.#isHopeless(bucket.head!, bucket.rows, nowMs + startsInMs, nowMs) &&
         this.cancel(bucket.head!, 'deadline')
       )
         continue
@@ -505,13 +526,4 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(delayEndMs, latestMs))
-}
-
-/** Whether even a run as short as they usually are would end after the deadline of a request. */
-function isHopeless(
-  { deadlineAtMs, bucketKey, rows }: WaitingRequest,
-  runTimes: RunTimes | null,
-  startMs: number,
-): boolean {
-  return deadlineAtMs !== null && startMs + (runTimes?.medianMs(bucketKey, rows) ?? 0) > deadlineAtMs
 }

@@ -73,7 +73,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly instances: InstanceSet
   readonly observed: ScheduledModel['observed']
   /** What decodes its encoded images; `null` where it takes none. */
-  decoding: { estimate(level: PriorityLevel): ReadyEstimate } | null = null
+  decoding: { estimate(level: PriorityLevel, decides: boolean): ReadyEstimate } | null = null
   /** Called when requests or batches came or went; in the middle of things, so it may change nothing there and then. */
   onUpdate: (() => void) | null = null
   readonly #queue: RequestQueue<InferRequest>
@@ -268,7 +268,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     request.unready = true
     this.#hold(request, nowMs)
     preparation.begin(request, {
-      begins: () => !this.#queue.expires(request),
+      begins: (readyInMs) => !this.#queue.expires(request, readyInMs),
       ready: (leased) => this.#ready(request, leased),
       failed: (error) => this.#unprepared(request, error),
     })
@@ -361,7 +361,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return this.#retries.nextIsAlone
   }
 
-  /** When the request came that has waited longest, in a prefetched batch or in none; `Infinity` for none. */
+  /** Since when the request could be sent that has waited longest, in a prefetched batch or in none; `Infinity` for none. */
   get oldestAtMs(): number {
     return Math.min(this.#queue.oldestAtMs, this.instances.oldestAheadMs)
   }
@@ -371,16 +371,34 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return this.#inFlight.running
   }
 
-  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
-  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number, ready?: ReadyEstimate): number {
-    const rowsAhead = this.levels.rowsAhead(this.levels.of(priority), ready !== undefined)
-    const { serving } = this.instances
-    return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, serving, this.clock.nowMs(), ready)
+  /** In how many milliseconds a request would be answered that came now, by which it may be refused; 0 when no run like it was seen. */
+  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
+    return this.#estimatedAnswerMs(bucketKey, rows, this.levels.of(priority), undefined, true)
+  }
+
+  #estimatedAnswerMs(
+    bucketKey: string,
+    rows: number,
+    level: PriorityLevel,
+    ready: ReadyEstimate | undefined,
+    decides: boolean,
+  ): number {
+    return this.times.estimatedAnswerMs(
+      bucketKey,
+      rows,
+      this.levels.rowsAhead(level, ready !== undefined),
+      this.instances.serving,
+      this.clock.nowMs(),
+      ready,
+      decides,
+    )
   }
 
   /** The same of a request of one row and the default level; where the model takes encoded images, of one with images like the last. */
   get estimatedMs(): number {
-    return this.estimatedAnswerMs('', 1, undefined, this.decoding?.estimate(this.levels.of(undefined)))
+    const level = this.levels.of(undefined)
+    const ready = this.decoding?.estimate(level, false)
+    return this.#estimatedAnswerMs('', 1, level, ready, false)
   }
 
   // ── for the instances ──

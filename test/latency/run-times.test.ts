@@ -21,13 +21,13 @@ describe('RunTimes', () => {
 
   it('lies between measured sizes, and above the largest grows in proportion', () => {
     const runTimes = seen({ 2: 10, 6: 20 })
-    expect([1, 2, 3, 4, 6, 12].map((rows) => runTimes.medianMs('', rows))).toEqual([10, 10, 12.5, 15, 20, 40])
+    expect([1, 2, 3, 4, 6, 12].map((rows) => runTimes.usualMs('', rows))).toEqual([10, 10, 12.5, 15, 20, 40])
   })
 
   it('is not led astray by one run, and takes the 99th of a hundred for the spread', () => {
     const runTimes = seen({ 4: 10 }, 99)
     runTimes.observe('', 4, 500)
-    expect([runTimes.medianMs('', 4), runTimes.presentMs('', 4), runTimes.p99Ms('', 4)]).toEqual([10, 10, 10])
+    expect([runTimes.usualMs('', 4), runTimes.presentMs('', 4), runTimes.p99Ms('', 4)]).toEqual([10, 10, 10])
     runTimes.observe('', 4, 500)
     expect(runTimes.p99Ms('', 4)).toBe(500)
   })
@@ -53,9 +53,21 @@ describe('RunTimes', () => {
   it('takes a slow time for one of all sizes, and forgets it', () => {
     const runTimes = seen({ 1: 10, 8: 40 })
     for (let run = 0; run < 9; run++) runTimes.observe('', 1, 30)
-    expect([runTimes.medianMs('', 8), runTimes.presentMs('', 8)]).toEqual([40, 120])
+    expect([runTimes.usualMs('', 8), runTimes.presentMs('', 8)]).toEqual([40, 120])
     for (let run = 0; run < 9; run++) runTimes.observe('', 1, 10)
     expect(runTimes.presentMs('', 8)).toBe(40)
+  })
+
+  it('knows what a run takes at least, but by a few runs or by old ones, which nothing is to be refused by', () => {
+    const runTimes = new RunTimes()
+    const least = (rows: number, nowMs = 0, batchRows = rows) => runTimes.leastMs('', rows, nowMs, batchRows)
+    runTimes.observe('', 16, 600) // the first, while much else began
+    expect([least(16), least(32), least(1)]).toEqual([0, 0, 0])
+    for (let run = 0; run < 4; run++) runTimes.observe('', 16, 320, 1000)
+    expect([least(16, 1000), least(32, 1000)]).toEqual([320, 640])
+    expect([least(1, 1000), least(1, 1000, 8), least(1, 1000, 99)]).toEqual([20, 160, 320])
+    expect([least(16, 1000 + 20 * 320), least(16, 1001 + 20 * 320)]).toEqual([320, 0])
+    expect(runTimes.usualMs('', 16)).toBe(320)
   })
 
   it('remembers a bounded number of buckets', () => {
@@ -70,7 +82,7 @@ describe('RunTimes', () => {
       runTimes.observe('hot', 1, 5)
       runTimes.observe(String(other), 1, 9)
     }
-    expect([runTimes.medianMs('hot', 1), runTimes.knows('0')]).toEqual([5, false])
+    expect([runTimes.usualMs('hot', 1), runTimes.knows('0')]).toEqual([5, false])
   })
 })
 
@@ -183,7 +195,7 @@ describe('a latency target', () => {
 
 it('a request is estimated at 0 ms, which says that nobody can tell, when no instance is left', () => {
   const runTimes = new RunTimes()
-  runTimes.observe('', 1, 5)
+  for (let run = 0; run < 5; run++) runTimes.observe('', 1, 5)
   const limits = { maxBatchSize: 32, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
   const times = new Estimator(runTimes, { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
   expect(times.estimatedAnswerMs('', 1, 0, [], 0)).toBe(0)

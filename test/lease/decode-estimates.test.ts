@@ -1,6 +1,7 @@
 // Alone: it mocks modules.
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { resolveImageOptions } from '../../src/options/image-options.ts'
+import { inTurn } from '../../src/features/image/decode-queue.ts'
 import { imageConcurrency } from '../../src/features/image/exports.ts'
 import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
 import { admissionMarginMs, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
@@ -35,6 +36,8 @@ function png(width: number, height: number): Buffer {
   return bytes
 }
 
+const callLimits = { timeoutMs: 1000, timedOut: () => new Error('took too long') }
+
 const [urgent, usual] = [1, 2].map((level) => new PriorityLevel(level, noPolicy)) as [
   PriorityLevel,
   PriorityLevel,
@@ -60,6 +63,11 @@ const begin = (preparation: Preparation, level = usual) =>
   preparation.begin({ level, settled: false, data: [] }, nobody)
 const ask = (of: ImageDecoding, bytes: Buffer) => of.read({ x: bytes })!.preparation
 
+/** Has an image decoded so often that it is known how long that takes. */
+async function learnWell(of: ImageDecoding, clock: FakeClock, bytes: Buffer, ms: number): Promise<void> {
+  for (let decoded = 0; decoded < 5; decoded++) await learn(of, clock, bytes, ms)
+}
+
 /** Has one image decoded, in so long. */
 async function learn(of: ImageDecoding, clock: FakeClock, bytes: Buffer, ms: number): Promise<void> {
   const ready = new Promise<void>((resolve) =>
@@ -77,11 +85,12 @@ describe('when an image would be decoded', () => {
     const clock = new FakeClock()
     const model = decoding(clock)
     expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe(0)
-    await learn(model, clock, png(100, 100), 10)
-    await learn(model, clock, png(400, 400), 40)
+    await learnWell(model, clock, png(400, 400), 40)
+    expect(model.estimate(usual, false).inMs).toBe(40) // as the last
+    await learnWell(model, clock, png(100, 100), 10)
     expect(
       [png(100, 100), png(400, 400), png(50, 100)].map((each) => ask(model, each).estimate(usual).inMs),
-    ).toEqual([10, 40, 5])
+    ).toEqual([10, 40, 0]) // none of the third was decoded, which nothing is to be refused by
     for (let count = 0; count < 3; count++) begin(ask(model, png(400, 400)))
     await until(() => decoder.waiting.length === 1)
     clock.advanceBy(15) // of the 40 of the first
@@ -91,6 +100,27 @@ describe('when an image would be decoded', () => {
     await until(() => decoder.waiting.length === 2)
     expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe((25 + 40 + 40) / 2 + 10)
     await drain()
+  })
+
+  it('refuses nobody by a few decodings, or by old ones, where the decoder is idle', async () => {
+    const clock = new FakeClock()
+    const model = decoding(clock)
+    const estimate = () => ask(model, png(100, 100)).estimate(usual).inMs
+    await learn(model, clock, png(100, 100), 600) // the first, while much else began
+    expect([estimate(), model.estimate(usual, false).inMs]).toEqual([0, 600])
+    for (let slow = 0; slow < 4; slow++) await learn(model, clock, png(100, 100), 600)
+    expect(estimate()).toBe(600)
+    clock.advanceBy(20 * 600 + 1)
+    expect([estimate(), model.estimate(usual, false).inMs]).toEqual([0, 600])
+  })
+
+  it('counts calls of decodeImage that wait', async () => {
+    const model = decoding(new FakeClock())
+    await inTurn(() => new Promise((resolve) => setTimeout(resolve, 30)), callLimits)
+    const calls = Array.from({ length: 10 }, () => inTurn(async () => {}, callLimits))
+    expect(model.estimate(usual, true).inMs).toBeGreaterThan(200)
+    await Promise.all(calls)
+    expect(model.estimate(usual, true).inMs).toBe(0)
   })
 
   it('is by the fastest where the decoder is idle, so that a slow time is found to be over', async () => {
@@ -133,8 +163,8 @@ describe('when an image would be decoded', () => {
   it('does not count what was withdrawn, and of another model as much as of its own, which take turns', async () => {
     const clock = new FakeClock()
     const [model, other] = [decoding(clock), decoding(clock)]
-    await learn(model, clock, png(100, 100), 10)
-    await learn(other, clock, png(100, 100), 10)
+    await learnWell(model, clock, png(100, 100), 10)
+    await learnWell(other, clock, png(100, 100), 10)
     const asked = Array.from({ length: 6 }, () => ask(other, png(100, 100)))
     for (const each of asked) begin(each)
     await until(() => decoder.waiting.length === 1)
@@ -160,10 +190,19 @@ async function drain(): Promise<void> {
 
 it('the time that images take is told by kind and size, and by the fastest of the first ones', () => {
   const times = new DecodeTimes()
-  for (const ms of [275, 12, 14]) times.observe({ name: 'jpeg', size: 1e6 }, ms)
+  for (const ms of [275, 12, 14]) times.observe({ name: 'jpeg', size: 1e6 }, ms, 0)
   expect([1e6, 1e7, 1.02e6].map((size) => times.usualMs({ name: 'jpeg', size }))).toEqual([12, 12, 12])
   expect(times.usualMs({ name: 'jpeg', size: 2.5e5 })).toBeCloseTo(3)
   expect(times.usualMs({ name: 'png', size: 1e6 })).toBe(0)
-  for (const ms of [14, 15, 16]) times.observe({ name: 'jpeg', size: 1e6 }, ms)
+  for (const ms of [14, 15, 16]) times.observe({ name: 'jpeg', size: 1e6 }, ms, 0)
   expect(times.usualMs({ name: 'jpeg', size: 1e6 })).toBe(14)
+})
+
+it('one image that was slow by chance says little of others, and least of large ones', () => {
+  const times = new DecodeTimes()
+  for (let decoded = 0; decoded < 40; decoded++) times.observe({ name: 'jpeg', size: 1e4 }, 0.5, 0)
+  times.observe({ name: 'jpeg', size: 1e4 }, 30, 0)
+  expect(times.p99Ms(60)).toBe(60)
+  times.observe({ name: 'jpeg', size: 1e4 }, 30, 0)
+  expect(times.p99Ms(60)).toBeLessThan(400)
 })

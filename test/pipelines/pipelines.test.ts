@@ -6,6 +6,12 @@ import { inParallel } from '../support/shared.ts'
 import { until } from '../support/until.ts'
 import { loadGate, loadNumber, loadSum, one, step } from './arithmetic.ts'
 
+/** Computes for so many milliseconds. */
+function holdFor(ms: number): void {
+  const endMs = performance.now() + ms
+  while (performance.now() < endMs);
+}
+
 const numbers = Array.from({ length: 500 }, (_, index) => index)
 
 describe('a pipeline', () => {
@@ -358,6 +364,27 @@ describe('limits of a request', () => {
     await Promise.all(answers)
     expect(order).toEqual([0, 1, 2, 5])
     expect(gate.calls).toBeGreaterThan(1)
+  })
+
+  it('counts those before it that wait for a place when it is asked to be in time', async () => {
+    const engine = ownEngine()
+    await loadNumber(engine, 'slow', (x) => {
+      if (x > 0) holdFor(x)
+      return x
+    })
+    const model = await engine.loadPipeline('narrow', {
+      inputs: ['x'],
+      steps: [step('slow', 'x', 'y')],
+      outputs: ['y'],
+      maxInFlight: 1,
+    })
+    await model.infer({ x: one(100) })
+    const before = Array.from({ length: 20 }, () => model.infer({ x: one(0) }))
+    expect(model.capacity().estimatedMs).toBeGreaterThan(1500)
+    await expect(model.infer({ x: one(0) }, { deadlineMs: 1500 })).rejects.toMatchObject({
+      code: 'ERR_DEADLINE',
+    })
+    await Promise.all(before)
   })
 
   it('refuses what a step refuses, with the reason of its model', async () => {

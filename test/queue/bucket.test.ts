@@ -190,9 +190,16 @@ describe('a request that is not ready', () => {
   it('is dropped instead of being made ready when its run would end too late', () => {
     const { batcher, clock, exits, hold } = unready({}, {}, seen({ 1: 20 }))
     const entry = hold('late', { deadlineMs: 30 })
-    expect(batcher.expires(entry)).toBe(false)
+    expect([batcher.expires(entry, 0), batcher.expires(hold('slow', { deadlineMs: 30 }), 11)]).toEqual([
+      false,
+      true,
+    ])
     clock.advanceBy(11)
-    expect([batcher.expires(entry), exits]).toEqual([true, [['late', 'deadline', 11]]])
+    expect(batcher.expires(entry, 0)).toBe(true)
+    expect(exits).toEqual([
+      ['slow', 'deadline', 0],
+      ['late', 'deadline', 11],
+    ])
   })
 
   it('is delayed behind the others of its level where that is what a timeout does', () => {

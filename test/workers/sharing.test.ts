@@ -118,6 +118,43 @@ describe('admission', () => {
   })
 })
 
+describe('an idle instance', () => {
+  const within = { deadlineMs: 500 }
+
+  it('refuses nothing by its first run, however long that took, and then by what its runs take', async () => {
+    const house = await House.open(1)
+    const { threads } = house.places[0]!
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })
+    const run = async (options = {}) => {
+      const sent = model.send(1, options)
+      await settled()
+      threads.current.finish(null, 600)
+      return fate(sent)
+    }
+    for (let slow = 0; slow < 5; slow++) expect(await run(within)).toBe(2)
+    expect(await fate(model.send(1, within))).toBe('ERR_DEADLINE')
+    house.clock.advanceBy(20 * 600 + 1) // by then things may be better
+    expect(await run(within)).toBe(2)
+    expect(await fate(model.send(1, within))).toBe('ERR_DEADLINE')
+  })
+
+  it('takes a lone request for a part of the batches that it has run so far', async () => {
+    const house = await House.open(1)
+    const { threads } = house.places[0]!
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })
+    for (let batch = 0; batch < 6; batch++) {
+      const sent = [1, 2, 3, 4].map((value) => model.send(value))
+      await settled()
+      while (threads.current.finish(null, 800));
+      await fates(sent)
+    }
+    const lone = model.send(1, within)
+    expect(await fate(lone)).toBe('waits')
+    threads.current.finish()
+    expect(await fate(lone)).toBe(2)
+  })
+})
+
 describe('a lone request of another shape', () => {
   it.each([undefined, 400])(
     'gets its turn within some runs of an overloaded one (with a timeout of %s ms)',

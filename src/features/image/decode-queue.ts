@@ -1,3 +1,4 @@
+import { systemClock } from '../../base/clock.ts'
 import { type HeapItem, IndexedHeap } from '../../base/indexed-heap.ts'
 import { invalidArgument } from '../../errors.ts'
 import { availableCores } from '../../base/available-resources.ts'
@@ -16,6 +17,10 @@ let limit = Math.min(availableCores().usable, libuvThreads())
 let running = 0
 /** In order of their calls. */
 const waiting = new Set<() => void>()
+/** Calls of `decodeImage` that wait or run, and what the last of them took on average, in milliseconds. */
+const calls = { count: 0, meanMs: 0 }
+/** Calls that the mean is taken of. */
+const meanOf = 8
 
 /**
  * Sets (if a number is given) and returns how many images may be decoded at once in this process; further
@@ -54,13 +59,27 @@ interface TurnLimits {
  */
 export async function inTurn<T>(task: () => Promise<T>, limits?: TurnLimits): Promise<T> {
   limits?.signal?.throwIfAborted()
-  if (running < limit) running++
-  else await place(limits?.signal)
+  const isCall = limits !== undefined // lines count their tasks themselves
+  if (isCall) calls.count++
+  try {
+    if (running < limit) running++
+    else await place(limits?.signal)
+  } catch (aborted) {
+    calls.count--
+    throw aborted
+  }
+  const beganAtMs = systemClock.nowMs()
   const work = task().finally(() => {
+    if (isCall) callEnded(systemClock.nowMs() - beganAtMs)
     running--
     startNext()
   })
-  return limits === undefined ? work : within(work, limits.timeoutMs, limits.timedOut, limits.signal)
+  return isCall ? within(work, limits.timeoutMs, limits.timedOut, limits.signal) : work
+}
+
+function callEnded(tookMs: number): void {
+  calls.count--
+  calls.meanMs += (tookMs - calls.meanMs) / (calls.meanMs === 0 ? 1 : meanOf)
 }
 
 function place(signal?: AbortSignal): Promise<void> {
@@ -143,13 +162,13 @@ export class DecodeLine {
 
   /**
    * Estimated milliseconds that a new task of this level would wait: for tasks before it, for running ones,
-   * and for the other lines, which alternate with this one.
+   * for the other lines, which alternate with this one, and for calls of `decodeImage`.
    */
   waitMs(level: number): number {
     let ownMs = 0
     for (const [other, ms] of this.#waitingMs) if (other <= level) ownMs += ms
     const nowMs = this.#nowMs()
-    let aheadMs = ownMs
+    let aheadMs = ownMs + calls.count * calls.meanMs
     for (const line of lines) {
       for (const endsAtMs of line.#endsAtMs.values()) aheadMs += Math.max(0, endsAtMs - nowMs)
       if (line !== this) aheadMs += Math.min(ownMs, line.#allWaitingMs)

@@ -9,7 +9,7 @@ import { imageKind, type ImageKind } from '../image/image-kind.ts'
 import { checkBytes } from '../image/image-source.ts'
 import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
-import { Recent } from '../../schedule/estimates.ts'
+import { outdatedTimes, Recent, Spread } from '../../schedule/estimates.ts'
 import type {
   Preparation,
   Prepared,
@@ -124,26 +124,41 @@ export class ImageDecoding {
   /**
    * Estimates when the images of a new request would be decoded.
    *
+   * @param decides whether the request is refused by it: the best speed so far is then assumed for an idle decoder. Otherwise the end
+   * of a slow phase would never be noticed.
    * @param kinds kinds of the images. Default: those of the last request.
    */
-  estimate(level: PriorityLevel, kinds: readonly ImageKind[] = this.#lastKinds): ReadyEstimate {
-    // For an idle decoder the best speed so far is assumed. Otherwise the end of a slow phase would never be
-    // noticed.
+  estimate(
+    level: PriorityLevel,
+    decides: boolean,
+    kinds: readonly ImageKind[] = this.#lastKinds,
+  ): ReadyEstimate {
     const { isIdle } = this.#line
+    const { mostMs, inMs } = this.#togetherMs(kinds, decides && isIdle)
+    const waitMs = this.#line.waitMs(level.level)
+    // The spread grows like the sum of independent errors.
+    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(1 + waitMs / mostMs)
+    return { inMs: waitMs + inMs, spreadMs, isNext: isIdle }
+  }
+
+  /** What the longest of some images takes, and all of them, in milliseconds. */
+  #togetherMs(kinds: readonly ImageKind[], atBest: boolean): { mostMs: number; inMs: number } {
+    const nowMs = this.clock.nowMs()
     let [sumMs, mostMs] = [0, 0]
     for (const kind of kinds) {
-      const ms = isIdle ? this.#times.fastestMs(kind) : this.#times.usualMs(kind)
+      const ms = atBest ? this.#times.leastMs(kind, nowMs) : this.#times.usualMs(kind)
       sumMs += ms
       mostMs = Math.max(mostMs, ms)
     }
-    const waitMs = this.#line.waitMs(level.level)
-    const ownMs = Math.max(mostMs, sumMs / imageConcurrency())
-    // The spread grows like the sum of independent errors.
-    const spreadMs = mostMs === 0 ? 0 : this.#times.spread * mostMs * Math.sqrt(1 + waitMs / mostMs)
-    return { inMs: waitMs + ownMs, spreadMs, isNext: isIdle }
+    return { mostMs, inMs: Math.max(mostMs, sumMs / imageConcurrency()) }
   }
 
   // ── for its requests ──
+  /** What decoding some images takes at best, in milliseconds. */
+  leastMs(kinds: readonly ImageKind[]): number {
+    return this.#togetherMs(kinds, true).inMs
+  }
+
   get line(): DecodeLine {
     return this.#line
   }
@@ -259,7 +274,7 @@ class ImagePreparation implements Preparation {
   }
 
   estimate(level: PriorityLevel): ReadyEstimate {
-    return this.#decoding.estimate(level, this.#kinds)
+    return this.#decoding.estimate(level, true, this.#kinds)
   }
 
   begin(request: UnreadyRequest, prepared: Prepared): void {
@@ -288,7 +303,7 @@ class ImagePreparation implements Preparation {
     this.#waiting.delete(task)
     const prepared = this.#prepared
     if (prepared === null) return
-    if (!this.#hasBegun && !prepared.begins()) return
+    if (!this.#hasBegun && !prepared.begins(this.#decoding.leastMs(this.#kinds))) return
     this.#hasBegun = true
     const { bytes, input } = task.image
     const { options } = input
@@ -304,7 +319,7 @@ class ImagePreparation implements Preparation {
   }
 
   #done(image: EncodedImage, rgb: Buffer, ms: number): void {
-    this.#decoding.times.observe(image.kind, ms)
+    this.#decoding.times.observe(image.kind, ms, this.#decoding.clock.nowMs())
     if (this.#prepared === null) return reusePixels(rgb)
     const { name, options } = image.input
     const writeTo = (elements: PixelArray) => {
@@ -354,8 +369,6 @@ class ImageTask implements DecodeTask {
 const decodeWindow = 9
 /** Decodings of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
 const fewDecodings = 5
-/** Decodings of all sizes that say how far they spread. */
-const decodeSpreadWindow = 100
 /** Steps of size to the doubling. */
 const decodeSteps = 2
 
@@ -372,18 +385,19 @@ interface Sized {
 export class DecodeTimes {
   readonly #kinds = new Map<string, Map<number, Recent>>()
   readonly #fastest = new Map<string, number>()
-  /** How many times as long as usual for their size the last ones took. */
-  readonly #spread = new Recent(decodeSpreadWindow)
+  readonly #spread = new Spread()
+  #lastAtMs = 0
 
-  observe(sized: Sized, ms: number): void {
+  observe(sized: Sized, ms: number, nowMs: number): void {
     const usualMs = this.usualMs(sized)
     let sizes = this.#kinds.get(sized.name)
     if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, Recent>()))
     const step = stepOf(sized)
     let recent = sizes.get(step)
     if (recent === undefined) sizes.set(step, (recent = new Recent(decodeWindow)))
-    if (recent.count >= fewDecodings) this.#spread.add(ms / Math.max(usualMs, Number.EPSILON))
+    if (recent.count >= fewDecodings) this.#spread.add(ms, usualMs)
     recent.add(ms)
+    this.#lastAtMs = nowMs
     const key = `${sized.name} ${step}`
     this.#fastest.set(key, Math.min(ms, this.#fastest.get(key) ?? Infinity))
   }
@@ -402,14 +416,17 @@ export class DecodeTimes {
     return usualOf(sizes.get(smallest)!) * 2 ** ((step - smallest) / decodeSteps)
   }
 
-  /** What the fastest of its kind and about its size took, in milliseconds; 0 when nothing like it was seen. */
-  fastestMs(sized: Sized): number {
-    return Math.min(this.usualMs(sized), this.#fastest.get(`${sized.name} ${stepOf(sized)}`) ?? Infinity)
+  /** What the fastest of its kind and about its size took, in milliseconds; 0 where few were seen, or none for long. */
+  leastMs(sized: Sized, nowMs: number): number {
+    const step = stepOf(sized)
+    const fastestMs = this.#fastest.get(`${sized.name} ${step}`) ?? 0
+    const { count = 0 } = this.#kinds.get(sized.name)?.get(step) ?? {}
+    return count < fewDecodings || nowMs - this.#lastAtMs > outdatedTimes * fastestMs ? 0 : fastestMs
   }
 
-  /** By how many times what is usual 99 of 100 are longer at most; 0 when there were none. */
-  get spread(): number {
-    return this.#spread.count === 0 ? 0 : Math.max(0, this.#spread.quantile(0.99) - 1)
+  /** What 99 of 100 stay below that usually take `usualMs`, in milliseconds. */
+  p99Ms(usualMs: number): number {
+    return this.#spread.p99Ms(usualMs)
   }
 }
 

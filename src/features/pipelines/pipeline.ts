@@ -24,6 +24,7 @@ import { bindStep, type StepBinding } from './step-binding.ts'
 import { StepErrors } from './step-errors.ts'
 import type { Observers } from '../../observe/observers.ts'
 import { ModelStats } from '../../observe/model-stats.ts'
+import { Throughput } from '../../schedule/estimates.ts'
 import { factsOf } from '../../schedule/observed-requests.ts'
 
 /** A loaded pipeline. It takes requests through the steps of its graph, and counts them. */
@@ -54,6 +55,7 @@ export class Pipeline implements Target {
   /** Requests that wait for one of the others to end. */
   readonly #line = new Set<PipelineRun>()
   readonly #begun = new PlacesOfRuns()
+  readonly #throughput = new Throughput()
   /** Steps that can begin, each with its request. */
   #readyRuns: PipelineRun[] = []
   #readySteps: GraphStep[] = []
@@ -222,13 +224,18 @@ export class Pipeline implements Target {
     return this.#estimatedMs(this.graph.planFor(null), rows, priority)
   }
 
-  /** The sum over the steps that always run; for a step that fans out, at least one row counts. */
+  /** The wait for a place, and the sum over the steps that always run; for a step that fans out, at least one row counts. */
   #estimatedMs({ steps }: StepPlan, rows: number, priority: number | undefined): number {
-    let sumMs = 0
+    let sumMs = this.#placeInMs
     for (const { index, fanOut } of steps)
       if (this.#isSure[index]!)
         sumMs += this.targets[index]!.serving.served?.estimatedMs(fanOut === null ? rows : 1, priority) ?? 0
     return sumMs
+  }
+
+  /** How long a new request waits for one of the others to end, in milliseconds. */
+  get #placeInMs(): number {
+    return this.#begun.size < this.#maxInFlight ? 0 : (this.#line.size + 1) * this.#throughput.msPerRequest
   }
 
   /**
@@ -282,7 +289,7 @@ export class Pipeline implements Target {
       instances: least('instances'),
       free: least('free'),
       requestsPerSecond: least('requestsPerSecond'),
-      estimatedMs: isKnown ? each.reduce((sum, { estimatedMs }) => sum + estimatedMs, 0) : 0,
+      estimatedMs: isKnown ? each.reduce((sum, { estimatedMs }) => sum + estimatedMs, this.#placeInMs) : 0,
     }
   }
 
@@ -347,6 +354,7 @@ export class Pipeline implements Target {
     if (answer === null) this.counts.failed(why, nowMs - madeAtMs)
     else {
       const times = { inputMs: 0, inferMs: nowMs - begunAtMs, outputMs: 0 }
+      this.#throughput.finished(1, begunAtMs, nowMs)
       this.counts.ran(run.rows, times, false)
       this.counts.answered(madeAtMs, begunAtMs, times, nowMs)
       observation?.passed(begunAtMs, nowMs)

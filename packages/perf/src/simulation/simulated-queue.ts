@@ -241,6 +241,7 @@ export class TargetQueue extends EngineQueue {
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
       keepsTarget: this.#target !== null,
+      decidesAtMs: nowMs,
       ready: request.decodeMs === 0 ? undefined : { inMs: request.decodeMs, spreadMs: 0, isNext: false },
     })
     if (answerMs > withinMs) return false
@@ -255,7 +256,7 @@ export class TargetQueue extends EngineQueue {
   override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
     const nowMs = this.context.clock.nowMs()
     const { bucketKey } = requests[0]!
-    this.#runTimes.observe(bucketKey, rows, tookMs)
+    this.#runTimes.observe(bucketKey, rows, tookMs, nowMs)
     this.#runTimes.safetyFactor.answered(requests, nowMs)
     const arriving = this.#arrivals.rowsPerMs(nowMs)
     if (++this.#runs % reviewEveryRuns === 0 && this.#target?.review(bucketKey, arriving))
@@ -272,7 +273,7 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const { maxBatchSize, targetMs } = settings
   for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
     for (let run = 0; run < calibrationRuns; run++) runTimes.observe(calibratedKey, rows, calibrationMs(rows))
-    if (rows === maxBatchSize || runTimes.medianMs(calibratedKey, rows) > targetMs) return runTimes
+    if (rows === maxBatchSize || runTimes.usualMs(calibratedKey, rows) > targetMs) return runTimes
   }
 }
 
