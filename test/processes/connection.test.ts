@@ -17,11 +17,12 @@ import {
   protocolVersion,
   textFrame,
 } from '../../src/adapters/processes/messages.ts'
-import { writeAnswer } from '../../src/adapters/processes/inference-records.ts'
+import { requestPieces, writeAnswer } from '../../src/adapters/processes/inference-records.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
-import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
 import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import { doAll } from '../../src/base/slices.ts'
 import { Tensor } from '../../src/index.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import type { NativeProcesses } from '../../src/native/native-binding.ts'
@@ -309,8 +310,10 @@ describe('a limit of a request', () => {
 })
 
 /** A server that greets and says nothing more by itself, as one that is stopped. */
-async function silentServer(onFrame: (kind: number, socket: Socket, body: Buffer) => void = () => {}) {
-  const path = ownPath()
+async function silentServer(
+  onFrame: (kind: number, socket: Socket, body: Buffer) => void = () => {},
+  path = ownPath(),
+) {
   const kinds: number[] = []
   const sockets: Socket[] = []
   const server = createServer((socket) => {
@@ -432,6 +435,33 @@ describe('a client of a server that is stopped', () => {
     expect(
       await rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }, { timeoutMs: 20 })),
     ).toMatchObject({ code: 'ERR_TIMEOUT' })
+  })
+
+  it('has them kept from the call on, however long it has looked for the next server', async () => {
+    const { path, end } = await silentServer()
+    const remote = await connect(path, { sharedMemory: false, timeoutMs: 60_000 })
+    onTestFinished(() => remote.destroy())
+    const feeds = { x: Float32Array.of(1) }
+    const first = rejectionOf(() => remote.infer('m', feeds))
+    end()
+    await first
+    const calledMs = performance.now()
+    remote
+      .infer('m', feeds, { timeoutMs: 40_000, deadlineMs: 50_000, priority: 2, maxRunMs: 30_000 })
+      .catch(() => {})
+    await until(() => performance.now() - calledMs > 50)
+    const options = await new Promise<Record<string, number>>((resolve) => {
+      void silentServer((kind, _socket, body) => {
+        if (kind !== frameKinds.record) return
+        const record = new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, body.length)
+        resolve(doAll(requestPieces(record)).options as Record<string, number>)
+      }, path)
+    })
+    const { timeoutMs, deadlineMs, ...others } = options
+    expect(timeoutMs).toBeLessThanOrEqual(40_000 - 50)
+    expect(timeoutMs).toBeGreaterThan(0)
+    expect(deadlineMs).toBe(timeoutMs! + 10_000)
+    expect(others).toEqual({ priority: 2, maxRunMs: 30_000 })
   })
 })
 

@@ -362,11 +362,25 @@ export function readCallOptions(given: unknown, model: string): CallOptions {
   return { signal, options, limit: limitOf(options) }
 }
 
+/** The limits of a call. */
+interface CallLimits {
+  readonly timeoutMs?: unknown
+  readonly deadlineMs?: unknown
+}
+
 /** Invalid values are left for the serving process to refuse. */
-function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: unknown }): CallLimit | null {
-  const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) =>
-    typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity,
-  ) as [number, number]
+const isLimit = (ms: unknown): ms is number => typeof ms === 'number' && ms > 0 && ms <= longestTimerMs
+
+/** The options of a call that waited so long before it was sent: both its limits include that. */
+export function optionsLeft(options: CallLimits, waitedMs: number): object {
+  const left = (ms: unknown) => (isLimit(ms) ? Math.max(1, Math.ceil(ms - waitedMs)) : ms)
+  const { timeoutMs, deadlineMs } = options
+  return { ...options, timeoutMs: left(timeoutMs), deadlineMs: left(deadlineMs) }
+}
+
+function limitOf({ timeoutMs, deadlineMs }: CallLimits): CallLimit | null {
+  const timeout = isLimit(timeoutMs) ? timeoutMs : Infinity
+  const deadline = isLimit(deadlineMs) ? deadlineMs : Infinity
   if (timeout === Infinity && deadline === Infinity) return null
   return timeout <= deadline ? { name: 'timeoutMs', ms: timeout } : { name: 'deadlineMs', ms: deadline }
 }
