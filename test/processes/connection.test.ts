@@ -1,6 +1,6 @@
 import { execFile, fork } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { createServer, type Socket } from 'node:net'
+import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -10,6 +10,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { SilenceWatch } from '../../src/adapters/processes/client-connection.ts'
 import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
 import {
+  aliveCall,
   frameKinds,
   frameOf,
   FrameReader,
@@ -17,9 +18,10 @@ import {
   protocolVersion,
   textFrame,
 } from '../../src/adapters/processes/messages.ts'
-import { requestPieces, writeAnswer } from '../../src/adapters/processes/inference-records.ts'
+import { requestPieces, writeAnswer, writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
 import { RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { CallPace } from '../../src/adapters/processes/served-client.ts'
 import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { doAll } from '../../src/base/slices.ts'
@@ -27,6 +29,7 @@ import { Tensor } from '../../src/index.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import type { NativeProcesses } from '../../src/native/native-binding.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
+import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { repetitions } from '../support/full.ts'
 import * as small from '../models/small.ts'
@@ -462,6 +465,52 @@ describe('a client of a server that is stopped', () => {
     expect(timeoutMs).toBeGreaterThan(0)
     expect(deadlineMs).toBe(timeoutMs! + 10_000)
     expect(others).toEqual({ priority: 2, maxRunMs: 30_000 })
+  })
+})
+
+describe('a sign of life', () => {
+  /** A client by hand of an engine whose inference ends by hand. */
+  async function client() {
+    const { path, engine, server } = await served(false)
+    const inference = deferred<never>()
+    vi.spyOn(engine, 'infer').mockReturnValue(inference.promise)
+    const results: number[] = []
+    const frames = new FrameReader(2 ** 20, (kind, body) => {
+      if (kind === frameKinds.result) results.push((JSON.parse(body.toString()) as { id: number }).id)
+    })
+    const socket = connectSocket(path).on('data', (chunk: Buffer) => frames.push(chunk))
+    onTestFinished(() => void socket.destroy())
+    const hello = { protocol: protocolVersion, version: '0', sharesMemory: false }
+    socket.write(textFrame(frameKinds.hello, messageText(hello)))
+    return { server, results, socket, inference }
+  }
+  const asks = textFrame(frameKinds.call, aliveCall)
+
+  it('waits for no other calls of a client; more of them at once do', async () => {
+    const turn = vi.spyOn(CallPace.prototype, 'turn').mockReturnValue(new Promise(() => {}))
+    onTestFinished(() => turn.mockRestore())
+    const { socket, results } = await client()
+    const call = textFrame(frameKinds.call, messageText({ id: 1, method: 'stats', args: [] }))
+    for (const signs of [1, 2]) {
+      socket.write(Buffer.concat([call, asks, asks, asks]))
+      await until(() => results.length === signs)
+      for (let turns = 0; turns < 20; turns++) await nextTurn()
+      expect(results).toEqual(Array.from({ length: signs }, () => 0))
+    }
+  })
+
+  it('is given while a server that ends has requests to answer', async () => {
+    const { server, socket, results, inference } = await client()
+    const record = new RecordWriter()
+    writeRequest(record, 1, 'm', { x: Float32Array.of(1) }, undefined, false)
+    socket.write(recordFrame(record))
+    await until(() => server.stats().inFlight === 1)
+    const closed = server.close()
+    socket.write(asks)
+    await until(() => results.length === 1)
+    inference.resolve({} as never)
+    await closed
+    expect(results).toEqual([0])
   })
 })
 

@@ -8,6 +8,7 @@ import { rejectCaller } from '../../request/infer-request.ts'
 import { Connection, nextTurn, type ConnectionOwner } from './connection.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import {
+  aliveCall,
   callFrameOf,
   frameKinds,
   frameOf,
@@ -59,9 +60,7 @@ export class ClientConnection implements ConnectionOwner {
    * request, too.
    */
   #unsettled = 0
-  readonly #silence = new SilenceWatch(() =>
-    this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })),
-  )
+  readonly #silence = new SilenceWatch(() => this.#connection.sendText(frameKinds.call, aliveCall))
   #welcome: Welcome | null = null
   #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
   #end: Error | null = null
