@@ -1,14 +1,16 @@
 import { execFile, fork } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { createServer, type Socket } from 'node:net'
+import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { Duplex } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { SilenceWatch } from '../../src/adapters/processes/client-connection.ts'
 import { Connection, type ConnectionOwner } from '../../src/adapters/processes/connection.ts'
 import {
+  aliveCall,
   frameKinds,
   frameOf,
   FrameReader,
@@ -16,13 +18,18 @@ import {
   protocolVersion,
   textFrame,
 } from '../../src/adapters/processes/messages.ts'
+import { requestPieces, writeAnswer, writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
-import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
+import { CallPace } from '../../src/adapters/processes/served-client.ts'
 import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
+import { doAll } from '../../src/base/slices.ts'
+import { Tensor } from '../../src/index.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import type { NativeProcesses } from '../../src/native/native-binding.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
+import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { repetitions } from '../support/full.ts'
 import * as small from '../models/small.ts'
@@ -70,8 +77,9 @@ function numbered(number: number, bytes = 0): RecordWriter {
   return record
 }
 
-function framed(number: number, bytes = 0): Buffer {
-  const record = numbered(number, bytes)
+const framed = (number: number, bytes = 0): Buffer => recordFrame(numbered(number, bytes))
+
+function recordFrame(record: RecordWriter): Buffer {
   const frame = frameOf(frameKinds.record, record.byteLength)
   record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
   return frame
@@ -191,76 +199,132 @@ it.skipIf(process.platform !== 'linux')(
   },
 )
 
-describe('a limit of a request', () => {
-  function watched() {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    onTestFinished(() => void vi.useRealTimers())
-    const asked = vi.fn()
-    return { watch: new SilenceWatch(asked), asked, passes: (ms: number) => vi.advanceTimersByTime(ms) }
+/** Watches with a clock that goes on by hand. */
+function watched(ask: () => void = () => {}) {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  vi.stubGlobal('setImmediate', () => {}) // as an application's fake that is discarded
+  onTestFinished(() => void vi.useRealTimers().unstubAllGlobals())
+  const asked = vi.fn(ask)
+  const passes = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed++) {
+      vi.advanceTimersByTime(1)
+      await nextTurn()
+    }
   }
+  return { watch: new SilenceWatch(asked), asked, passes }
+}
 
-  it('is kept to the millisecond where nothing is heard of the server', () => {
+describe('a limit of a request', () => {
+  it('is kept to the millisecond where nothing is heard of the server', async () => {
     const { watch, asked, passes } = watched()
     const onSilence = vi.fn()
     watch.watch(500, onSilence)
-    passes(249)
+    await passes(249)
     expect(asked).not.toHaveBeenCalled()
-    passes(250)
+    await passes(250)
     expect([asked.mock.calls.length, onSilence.mock.calls.length]).toEqual([1, 0])
-    passes(1)
+    await passes(1)
     expect(onSilence).toHaveBeenCalledTimes(1)
   })
 
-  it('gives a server some time to say something, however short it is', () => {
+  it('gives a server some time to say something, however short it is', async () => {
     const { watch, passes } = watched()
     const onSilence = vi.fn()
     watch.watch(1, onSilence)
-    passes(49)
+    await passes(49)
     expect(onSilence).not.toHaveBeenCalled()
-    passes(2)
+    await passes(2)
     expect(onSilence).toHaveBeenCalledTimes(1)
   })
 
-  it('is left to a server that says something, which is asked again until the request is answered', () => {
+  it('is left to a server that says something, which is asked again until the request is answered', async () => {
     const { watch, asked, passes } = watched()
     const onSilence = vi.fn()
     const end = watch.watch(500, onSilence)
     asked.mockImplementation(() => watch.heard())
-    passes(20_000)
+    await passes(20_000)
     expect(onSilence).not.toHaveBeenCalled()
     expect(asked.mock.calls.length).toBeGreaterThan(10)
     asked.mockReset() // it is stopped
-    passes(1100)
+    await passes(1100)
     expect(onSilence).toHaveBeenCalledTimes(1)
     end()
-    passes(10_000)
+    await passes(10_000)
     expect(asked).toHaveBeenCalledTimes(1)
   })
 
-  it('of many is asked for once', () => {
+  it.each([100, 500])(
+    'is kept soon after it has passed where the server stops shortly before or after it (%d ms)',
+    async (limitMs) => {
+      for (const [answers, lateMs] of [
+        [1, 100],
+        [2, 300],
+        [3, 700],
+      ] as const) {
+        let left: number = answers
+        const { watch, passes } = watched(() => left-- > 0 && watch.heard())
+        const onSilence = vi.fn()
+        watch.watch(limitMs, onSilence)
+        await passes(limitMs + lateMs - 1)
+        expect(onSilence).not.toHaveBeenCalled()
+        await passes(1)
+        expect(onSilence).toHaveBeenCalledTimes(1)
+      }
+    },
+  )
+
+  it('of many is asked for once', async () => {
     const { watch, asked, passes } = watched()
     for (let request = 0; request < 100; request++) watch.watch(400 + request, () => {})
-    passes(1000)
+    await passes(1000)
     expect(asked).toHaveBeenCalledTimes(1)
   })
 
-  it('counts no more once the request is answered', () => {
+  it('counts no more once the request is answered', async () => {
     const { watch, asked, passes } = watched()
     const end = watch.watch(500, () => expect.unreachable())
     end()
-    passes(1000)
+    await passes(1000)
     expect(asked).not.toHaveBeenCalled()
+  })
+
+  it('counts no more once the request is withdrawn in the turn in which it passes', async () => {
+    const { watch, passes } = watched()
+    const end = watch.watch(100, () => expect.unreachable())
+    await passes(99)
+    vi.advanceTimersByTime(1)
+    end()
+    await passes(1)
+  })
+
+  it('is not taken for passed in silence by a client that was blocked itself when it was answered', async () => {
+    const record = new RecordWriter()
+    const { path } = await silentServer((kind, socket) => {
+      if (kind !== frameKinds.call) return // until it is asked for a sign of life, at half of the limit
+      writeAnswer(record, 1, { y: new Tensor('float32', Float32Array.of(7), [1]) }, false)
+      socket.write(recordFrame(record))
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300) // the client's thread is this one, too
+    })
+    const remote = await connect(path, { sharedMemory: false })
+    onTestFinished(() => remote.destroy())
+    const { y } = await remote.infer('m', { x: Float32Array.of(1) }, { deadlineMs: 400 })
+    expect(y!.data).toEqual(Float32Array.of(7))
   })
 })
 
-/** A server that greets and says nothing more, as one that is stopped. */
-async function silentServer() {
-  const path = ownPath()
+/** A server that greets and says nothing more by itself, as one that is stopped. */
+async function silentServer(
+  onFrame: (kind: number, socket: Socket, body: Buffer) => void = () => {},
+  path = ownPath(),
+) {
   const kinds: number[] = []
   const sockets: Socket[] = []
   const server = createServer((socket) => {
     sockets.push(socket.on('error', () => {}))
-    const frames = new FrameReader(2 ** 20, (kind) => kinds.push(kind))
+    const frames = new FrameReader(2 ** 20, (kind, body) => {
+      kinds.push(kind)
+      onFrame(kind, socket, body)
+    })
     socket.on('data', (chunk: Buffer) => frames.push(chunk))
     socket.write(
       textFrame(
@@ -289,16 +353,14 @@ async function silentServer() {
 
 describe('a call without a limit of its own', () => {
   it('goes on as long as the server answers, however late, and ends when that stops', async () => {
-    vi.useFakeTimers()
-    onTestFinished(() => void vi.useRealTimers())
     let answers = true
-    const silence = new SilenceWatch(() => setTimeout(() => answers && silence.heard(), 2000))
+    const { watch, passes } = watched(() => setTimeout(() => answers && watch.heard(), 2000))
     const onSilence = vi.fn()
-    silence.watchOn(5000, onSilence)
-    await vi.advanceTimersByTimeAsync(60_000)
+    watch.watchOn(5000, onSilence)
+    await passes(60_000)
     expect(onSilence).not.toHaveBeenCalled()
     answers = false
-    await vi.advanceTimersByTimeAsync(7500)
+    await passes(7500)
     expect(onSilence).toHaveBeenCalledTimes(1)
   })
 })
@@ -376,6 +438,79 @@ describe('a client of a server that is stopped', () => {
     expect(
       await rejectionOf(() => remote.infer('m', { x: Float32Array.of(1) }, { timeoutMs: 20 })),
     ).toMatchObject({ code: 'ERR_TIMEOUT' })
+  })
+
+  it('has them kept from the call on, however long it has looked for the next server', async () => {
+    const { path, end } = await silentServer()
+    const remote = await connect(path, { sharedMemory: false, timeoutMs: 60_000 })
+    onTestFinished(() => remote.destroy())
+    const feeds = { x: Float32Array.of(1) }
+    const first = rejectionOf(() => remote.infer('m', feeds))
+    end()
+    await first
+    const calledMs = performance.now()
+    remote
+      .infer('m', feeds, { timeoutMs: 40_000, deadlineMs: 50_000, priority: 2, maxRunMs: 30_000 })
+      .catch(() => {})
+    await until(() => performance.now() - calledMs > 50)
+    const options = await new Promise<Record<string, number>>((resolve) => {
+      void silentServer((kind, _socket, body) => {
+        if (kind !== frameKinds.record) return
+        const record = new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, body.length)
+        resolve(doAll(requestPieces(record)).options as Record<string, number>)
+      }, path)
+    })
+    const { timeoutMs, deadlineMs, ...others } = options
+    expect(timeoutMs).toBeLessThanOrEqual(40_000 - 50)
+    expect(timeoutMs).toBeGreaterThan(0)
+    expect(deadlineMs).toBe(timeoutMs! + 10_000)
+    expect(others).toEqual({ priority: 2, maxRunMs: 30_000 })
+  })
+})
+
+describe('a sign of life', () => {
+  /** A client by hand of an engine whose inference ends by hand. */
+  async function client() {
+    const { path, engine, server } = await served(false)
+    const inference = deferred<never>()
+    vi.spyOn(engine, 'infer').mockReturnValue(inference.promise)
+    const results: number[] = []
+    const frames = new FrameReader(2 ** 20, (kind, body) => {
+      if (kind === frameKinds.result) results.push((JSON.parse(body.toString()) as { id: number }).id)
+    })
+    const socket = connectSocket(path).on('data', (chunk: Buffer) => frames.push(chunk))
+    onTestFinished(() => void socket.destroy())
+    const hello = { protocol: protocolVersion, version: '0', sharesMemory: false }
+    socket.write(textFrame(frameKinds.hello, messageText(hello)))
+    return { server, results, socket, inference }
+  }
+  const asks = textFrame(frameKinds.call, aliveCall)
+
+  it('waits for no other calls of a client; more of them at once do', async () => {
+    const turn = vi.spyOn(CallPace.prototype, 'turn').mockReturnValue(new Promise(() => {}))
+    onTestFinished(() => turn.mockRestore())
+    const { socket, results } = await client()
+    const call = textFrame(frameKinds.call, messageText({ id: 1, method: 'stats', args: [] }))
+    for (const signs of [1, 2]) {
+      socket.write(Buffer.concat([call, asks, asks, asks]))
+      await until(() => results.length === signs)
+      for (let turns = 0; turns < 20; turns++) await nextTurn()
+      expect(results).toEqual(Array.from({ length: signs }, () => 0))
+    }
+  })
+
+  it('is given while a server that ends has requests to answer', async () => {
+    const { server, socket, results, inference } = await client()
+    const record = new RecordWriter()
+    writeRequest(record, 1, 'm', { x: Float32Array.of(1) }, undefined, false)
+    socket.write(recordFrame(record))
+    await until(() => server.stats().inFlight === 1)
+    const closed = server.close()
+    socket.write(asks)
+    await until(() => results.length === 1)
+    inference.resolve({} as never)
+    await closed
+    expect(results).toEqual([0])
   })
 })
 

@@ -5,9 +5,10 @@ import type { NativeProcesses } from '../../native/native-binding.ts'
 import { isAbortSignal, isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import { rejectCaller } from '../../request/infer-request.ts'
-import { Connection, type ConnectionOwner } from './connection.ts'
+import { Connection, nextTurn, type ConnectionOwner } from './connection.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import {
+  aliveCall,
   callFrameOf,
   frameKinds,
   frameOf,
@@ -59,9 +60,7 @@ export class ClientConnection implements ConnectionOwner {
    * request, too.
    */
   #unsettled = 0
-  readonly #silence = new SilenceWatch(() =>
-    this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })),
-  )
+  readonly #silence = new SilenceWatch(() => this.#connection.sendText(frameKinds.call, aliveCall))
   #welcome: Welcome | null = null
   #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
   #end: Error | null = null
@@ -362,11 +361,25 @@ export function readCallOptions(given: unknown, model: string): CallOptions {
   return { signal, options, limit: limitOf(options) }
 }
 
+/** The limits of a call. */
+interface CallLimits {
+  readonly timeoutMs?: unknown
+  readonly deadlineMs?: unknown
+}
+
 /** Invalid values are left for the serving process to refuse. */
-function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: unknown }): CallLimit | null {
-  const [timeout, deadline] = [timeoutMs, deadlineMs].map((each) =>
-    typeof each === 'number' && each >= 0 && each <= longestTimerMs ? each : Infinity,
-  ) as [number, number]
+const isLimit = (ms: unknown): ms is number => typeof ms === 'number' && ms > 0 && ms <= longestTimerMs
+
+/** The options of a call that waited so long before it was sent: both its limits include that. */
+export function optionsLeft(options: CallLimits, waitedMs: number): object {
+  const left = (ms: unknown) => (isLimit(ms) ? Math.max(1, Math.ceil(ms - waitedMs)) : ms)
+  const { timeoutMs, deadlineMs } = options
+  return { ...options, timeoutMs: left(timeoutMs), deadlineMs: left(deadlineMs) }
+}
+
+function limitOf({ timeoutMs, deadlineMs }: CallLimits): CallLimit | null {
+  const timeout = isLimit(timeoutMs) ? timeoutMs : Infinity
+  const deadline = isLimit(deadlineMs) ? deadlineMs : Infinity
   if (timeout === Infinity && deadline === Infinity) return null
   return timeout <= deadline ? { name: 'timeoutMs', ms: timeout } : { name: 'deadlineMs', ms: deadline }
 }
@@ -429,8 +442,8 @@ function tooSilentFor(method: string, ms: number, path: string): InferenceError 
 const askedBeforeMs = 250
 /** How long a busy server may take to give a sign of life. */
 const patienceMs = 50
-/** Interval of further checks, if the server is late with an answer but responds. */
-const againMs = 1000
+/** How long it may take once it has been asked several times: each time twice as long as before, up to this. */
+const longestPatienceMs = 500
 
 /**
  * Watches whether a serving process responds while requests with limits wait for it. If it is stopped or
@@ -453,27 +466,22 @@ export class SilenceWatch {
   }
 
   /**
-   * Calls `onSilence` when the limit has passed and the server is silent.
+   * Calls `onSilence` when the limit has passed and the server is silent. While it is late with the answer but responds,
+   * it is asked again and again.
    *
    * @returns a function that stops watching.
    */
   watch(limitMs: number, onSilence: () => void): () => void {
     const endMs = performance.now() + limitMs
-    let timer: NodeJS.Timeout
-    const ask = () => {
-      const heard = this.#heard
-      if (this.#heardWhenAsked !== heard) {
-        this.#heardWhenAsked = heard
-        this.#ask()
-      }
-      const look = () => {
-        if (this.#heard === heard) onSilence()
-        else timer = setTimeout(ask, againMs)
-      }
-      timer = setTimeout(look, Math.max(patienceMs, endMs - performance.now()))
-    }
-    timer = setTimeout(ask, Math.max(limitMs / 2, limitMs - askedBeforeMs))
-    return () => clearTimeout(timer)
+    let heard = -1
+    let waitMs = patienceMs
+    return this.#lookAfter(Math.max(limitMs / 2, limitMs - askedBeforeMs), () => {
+      if (this.#heard === heard) return onSilence()
+      heard = this.#askOnce()
+      const nextMs = Math.max(waitMs, endMs - performance.now())
+      waitMs = Math.min(2 * waitMs, longestPatienceMs)
+      return nextMs
+    })
   }
 
   /**
@@ -485,21 +493,38 @@ export class SilenceWatch {
   watchOn(silenceMs: number, onSilence: () => void): () => void {
     let heard = this.#heard
     let quietHalves = 0
-    let isOver = false
-    const look = () => {
-      if (isOver) return
+    return this.#lookAfter(silenceMs / 2, () => {
       if (this.#heard === heard && ++quietHalves === 2) return onSilence()
       if (this.#heard !== heard) quietHalves = 0
-      heard = this.#heard
-      if (this.#heardWhenAsked !== heard) {
-        this.#heardWhenAsked = heard
-        this.#ask()
-      }
-      timer = setTimeout(lookLater, silenceMs / 2)
+      heard = this.#askOnce()
+      return silenceMs / 2
+    })
+  }
+
+  /** Asks, unless nothing has arrived since the last time. Returns how many messages had arrived before. */
+  #askOnce(): number {
+    const heard = this.#heard
+    if (this.#heardWhenAsked !== heard) {
+      this.#heardWhenAsked = heard
+      this.#ask()
     }
-    // If this process was blocked, what the server has sent is read first.
-    const lookLater = () => setImmediate(look)
-    let timer = setTimeout(lookLater, silenceMs / 2)
+    return heard
+  }
+
+  /**
+   * Calls `look` after `ms`, and again after the milliseconds that it returns, if any. If this process was blocked, what
+   * the server has sent is read first.
+   *
+   * @returns a function that ends this.
+   */
+  #lookAfter(ms: number, look: () => number | void): () => void {
+    let isOver = false
+    const lookNow = () => {
+      const nextMs = isOver ? undefined : look()
+      if (nextMs !== undefined && !isOver) timer = setTimeout(lookLater, nextMs)
+    }
+    const lookLater = () => nextTurn(lookNow)
+    let timer = setTimeout(lookLater, ms)
     return () => {
       isOver = true
       clearTimeout(timer)

@@ -19,6 +19,12 @@ export interface ConnectionOwner {
   onClose(reason: string, isViolation: boolean): void
 }
 
+/**
+ * Calls back in the next turn of the event loop. This is the original function, as an application's tests may replace
+ * the global one. (That of `base/clock.ts` would load `worker_threads`, which a client does without.)
+ */
+export const nextTurn = setImmediate
+
 /** How long records are read in one turn of the event loop, in milliseconds, to leave time for other work. */
 const turnMs = 1
 const shortBytes = 2048
@@ -296,7 +302,7 @@ export class Connection {
     if (bytes <= shortBytes && ++this.#short % 8 !== 0) return false
     if (this.#usedMs + performance.now() - beginMs < turnMs) return false
     this.#turnIsOver = true
-    setImmediate(() => {
+    nextTurn(() => {
       this.#begin(performance.now())
       this.read()
     })

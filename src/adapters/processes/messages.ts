@@ -115,6 +115,11 @@ export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
 
 export const messageText = (message: Hello | Welcome | Call | CallResult): string => toText(message)
 
+/** Asks a serving process for a sign of life. */
+export const aliveCall = messageText({ id: 0, method: 'alive', args: [] })
+/** The sign of life. It is the result of no call that the client knows. */
+export const aliveResult = messageText({ id: 0 })
+
 /** Kinds of frames on a socket. The numbers never change. */
 export const frameKinds = {
   hello: 1,

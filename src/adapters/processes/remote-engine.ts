@@ -34,7 +34,7 @@ import { untilAborted } from '../../request/abort-watch.ts'
 import type { InferManyOptions, InferManyResult, ItemSource } from '../../request/infer-many.ts'
 import type { Capabilities } from '../../run/devices.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
-import { ClientConnection, noOptions, readCallOptions, tooSilent } from './client-connection.ts'
+import { ClientConnection, noOptions, optionsLeft, readCallOptions, tooSilent } from './client-connection.ts'
 import { checkConnectOptions, type CheckedConnectOptions, type ConnectOptions } from './process-options.ts'
 import { addressOf, checkFolder } from './serving-place.ts'
 
@@ -223,16 +223,19 @@ export class RemoteEngine {
     options?: EngineInferOptions<string, boolean>,
   ): Promise<unknown> {
     if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
-    const { limit } = options === undefined ? noOptions : readCallOptions(options, name)
-    if (limit === null)
-      return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
+    const beganMs = performance.now()
+    const {
+      limit,
+      signal,
+      options: sent,
+    } = options === undefined ? noOptions : readCallOptions(options, name)
+    if (limit === null) return (await untilAborted(this.#connected(), signal)).infer(name, feeds, options)
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.path)), limit.ms)
-    const connection = await untilAborted(
-      untilAborted(this.#connected(), options?.signal),
-      late.signal,
-    ).finally(() => clearTimeout(timer))
-    return connection.infer(name, feeds, options)
+    const connection = await untilAborted(untilAborted(this.#connected(), signal), late.signal).finally(() =>
+      clearTimeout(timer),
+    )
+    return connection.infer(name, feeds, { ...optionsLeft(sent!, performance.now() - beganMs), signal })
   }
 
   async #call(method: string, args: readonly unknown[]): Promise<unknown> {

@@ -12,6 +12,8 @@ import { untilAborted } from '../../request/abort-watch.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { requestPieces, type TravellingRequest, writeAnswer, writeRejection } from './inference-records.ts'
 import {
+  aliveCall,
+  aliveResult,
   callPieces,
   frameKinds,
   type Hello,
@@ -50,6 +52,7 @@ const ringBytes = 2 ** 26
 const patienceMs = 10_000
 /** Room in a frame beside the payload. */
 const frameHeadBytes = 65_536
+const aliveBody = Buffer.from(aliveCall)
 
 /**
  * One client of a serving process. Everything that it sends is checked; a violation ends its connection, and
@@ -81,6 +84,8 @@ export class ServedClient implements ConnectionOwner {
   #callBytes = 0
   #lastCall: Promise<void> = Promise.resolve()
   readonly #pace = new CallPace()
+  /** A sign of life has not been sent yet. */
+  #signIsDue = false
   #blocked = false
   #ending = false
   #closed = false
@@ -143,7 +148,8 @@ export class ServedClient implements ConnectionOwner {
       (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
     )
       throw new BadRecord('more calls than it reads results')
-    if (isCall && !this.#ending) this.#beginCall(kind, body)
+    if (isCall && !this.#signIsDue && this.#socket.writable && body.equals(aliveBody)) this.#giveSignOfLife()
+    else if (isCall && !this.#ending) this.#beginCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
     else if (!this.#ending) throw new BadRecord('a frame of unknown kind')
   }
@@ -306,6 +312,15 @@ export class ServedClient implements ConnectionOwner {
     if (controller !== undefined) controller.abort()
     else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
       this.#withdrawn.add(number)
+  }
+
+  /**
+   * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any: a
+   * client that asks without end gets no more of this thread than by other calls.
+   */
+  #giveSignOfLife(): void {
+    this.#signIsDue = true
+    this.#connection.sendText(frameKinds.result, aliveResult, () => (this.#signIsDue = false))
   }
 
   /** Calls begin in the order of arrival and may end in any order. */
@@ -484,7 +499,7 @@ class ClientWatch {
     this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0
     this.#sentBytes = sentBytes
     if (this.#idleLooks >= mostIdleLooks) this.#connection.close('it does not read its answers')
-    else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, messageText({ id: 0 })) // ignored by the client
+    else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, aliveResult)
     else if (unsentBytes < this.#mostUnsentBytes) this.end()
   }
 }
