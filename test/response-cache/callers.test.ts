@@ -388,6 +388,29 @@ describe('a caller that changes its input after the call', () => {
   })
 })
 
+describe('answers from the cache that wait for earlier ones', () => {
+  it('count against maxQueueSize until they are given', async () => {
+    const model = await SharedModel.open({
+      responseCache: true,
+      maxBatchSize: 1,
+      dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 2 } },
+    })
+    const { scheduler } = model.served
+    const kept = model.call([3])
+    await model.finish()
+    const slow = model.call([5])
+    await turns()
+    model.thread.claim()
+    const held = [model.call([3]), model.call([3])]
+    expect(await fates([kept, slow, ...held])).toEqual([6, 'waits', 'waits', 'waits'])
+    expect([scheduler.pending, scheduler.levels.of(undefined).room]).toEqual([2, 0])
+    expect(await fates([model.call([3]), model.call([7])])).toEqual(['ERR_QUEUE_FULL', 'ERR_QUEUE_FULL'])
+    await model.finish()
+    expect(await fates([slow, ...held, model.call([3])])).toEqual([10, 6, 6, 6])
+    expect([scheduler.pending, model.stats().rejections.queueFull]).toEqual([0, 2])
+  })
+})
+
 it('what stands for an image that is not decoded yet is not copied with the other inputs', () => {
   const [x, standIn, bytes] = [Float32Array.of(1), new Float32Array(12), Uint8Array.of(0xff)]
   const preparation = { sources: new Map([[1, bytes]]), owned: () => preparation } as unknown as Preparation

@@ -143,6 +143,13 @@ export class ImageDecoding {
     return { inMs: waitMs + ownMs, spreadMs, isNext: isIdle }
   }
 
+  /** Estimates when all images are decoded that came before now. */
+  estimateAll(): ReadyEstimate {
+    const inMs = this.#line.doneInMs
+    const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
+    return { inMs, spreadMs: this.#times.spread * Math.sqrt(mostMs * inMs), isNext: false }
+  }
+
   // ── for its requests ──
   get line(): DecodeLine {
     return this.#line
