@@ -153,6 +153,14 @@ export class ImageDecoding {
     return { mostMs, inMs: Math.max(mostMs, sumMs / imageConcurrency()) }
   }
 
+  /** Estimates when all images are decoded that came before now. */
+  estimateAll(): ReadyEstimate {
+    const inMs = this.#line.doneInMs
+    const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
+    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(inMs / mostMs)
+    return { inMs, spreadMs, isNext: false }
+  }
+
   // ── for its requests ──
   /** What decoding some images takes at best, in milliseconds. */
   leastMs(kinds: readonly ImageKind[]): number {
