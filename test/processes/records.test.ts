@@ -370,6 +370,35 @@ describe('frames', () => {
   it('that are too long are refused by their first bytes', () => {
     expect(() => new FrameReader(100, () => {}).push(frameOf(4, 101).subarray(0, 8))).toThrow(BadFrame)
   })
+
+  it('that are long come whole, in memory that grows with what has arrived', () => {
+    const sent = frameOf(7, 9_000_001)
+    for (let at = 8; at < sent.length; at++) sent[at] = (at * 31 + (at >> 8)) & 255
+    const stream = Buffer.concat([sent, textFrame(4, 'next')])
+    for (const size of [65_536, 1_000_003, stream.length]) {
+      const got: Buffer[] = []
+      const frames = new FrameReader(2 ** 24, (_kind, body) => got.push(body))
+      for (let at = 0; at < stream.length; at += size) frames.push(stream.subarray(at, at + size))
+      expect(got.map((body) => body.toString('latin1') === sent.toString('latin1', 8))).toEqual([true, false])
+      expect([got[0]!.byteOffset, got[0]!.buffer.byteLength, got[1]!.toString()]).toEqual([
+        0,
+        9_000_001,
+        'next',
+      ])
+    }
+    collectGarbage()
+    const held = () => process.memoryUsage().arrayBuffers
+    const before = held()
+    const frames = Array.from({ length: 16 }, () => new FrameReader(2 ** 28, () => {}))
+    const head = frameOf(7, 0)
+    head.writeUInt32LE(2 ** 28, 0)
+    for (const reader of frames) reader.push(head)
+    expect(held() - before).toBeLessThan(17 * 2 ** 18)
+    for (const reader of frames)
+      for (let at = 0; at < 2 ** 20; at += 2 ** 16) reader.push(new Uint8Array(2 ** 16))
+    collectGarbage()
+    expect(held() - before).toBeLessThan(16 * 8 * 2 ** 20)
+  })
 })
 
 describe('a record that is long', () => {
