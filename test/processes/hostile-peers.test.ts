@@ -82,6 +82,21 @@ describe('a client that means harm', () => {
         Buffer.concat(Array.from({ length: 1025 }, () => frameOf(frameKinds.withdrawal, 4).fill(0, 8))),
       ],
     ],
+    [
+      'two loads of one id',
+      [
+        greeting,
+        Buffer.concat(
+          ['a', 'b'].map((name) =>
+            textFrame(
+              frameKinds.call,
+              messageText({ id: 1, method: 'load', args: [name, { path: small.identity('float32') }] }),
+            ),
+          ),
+        ),
+      ],
+    ],
+    ['a withdrawal of a call without an id', [greeting, frameOf(frameKinds.callWithdrawal, 4).fill(0, 8)]],
     ['a call that is no object', [greeting, textFrame(frameKinds.call, '[]')]],
   ])('by %s is disconnected, and others are not', async (_, frames) => {
     const { engine, path, remote, server } = await served(false)

@@ -162,6 +162,53 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     await until(() => server.stats().inFlight === 0)
   })
 
+  it('stops a load by its signal, read or not, unless another client waits for it', async () => {
+    const { engine, remote, client } = await served(sharedMemory)
+    const signals: AbortSignal[] = []
+    const load = vi.spyOn(engine, 'load').mockImplementation((_name, _config, options) => {
+      const { signal } = options as { signal: AbortSignal }
+      signals.push(signal)
+      return new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      )
+    })
+    const other = await client()
+    const [first, second] = [new AbortController(), new AbortController()]
+    const config = { path: small.identity('float32') }
+    const waiting = [
+      remote.load('m', config, { signal: first.signal }),
+      other.load('m', config, { signal: second.signal }),
+    ]
+    await until(() => signals.length === 1)
+    await Promise.all([remote, other].map((each) => each.models())) // both loads have been read
+    first.abort(new Error('no longer wanted'))
+    await expect(waiting[0]).rejects.toThrow('no longer wanted')
+    await remote.models() // and so has the withdrawal
+    expect(signals[0]!.aborted).toBe(false)
+    second.abort('nor here')
+    await expect(waiting[1]).rejects.toBe('nor here')
+    await until(() => signals[0]!.aborted)
+
+    const unread = new AbortController()
+    const long = remote.load('m', { bytes: new Uint8Array(20_000_000) }, { signal: unread.signal })
+    await new Promise(setImmediate) // it is sent, and takes longer to arrive
+    unread.abort('too late')
+    await expect(long).rejects.toBe('too late')
+    await remote.models()
+    expect(signals).toHaveLength(1)
+
+    load.mockRestore()
+    const real = new AbortController()
+    const stopped = remote.load('m', config, { signal: real.signal })
+    await until(() => engine.models().length === 1)
+    real.abort('stop')
+    await expect(stopped).rejects.toBe('stop')
+    await remote.load('m', { ...config, maxBatchSize: 4 })
+    await remote.unload('m')
+    await expect(remote.load('m', config, { signal: AbortSignal.abort('before') })).rejects.toBe('before')
+    expect(engine.models()).toEqual([])
+  })
+
   it('has its time-outs, versions and sequences kept', async () => {
     const { engine, remote } = await served(sharedMemory)
     await engine.load('held', { path: small.identity('float32'), dynamicBatching: { holdUntilQueued: 9 } })

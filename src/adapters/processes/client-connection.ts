@@ -178,7 +178,8 @@ export class ClientConnection implements ConnectionOwner {
         const pending = pendingOf(resolve, reject)
         this.#requests.set(number, pending)
         this.#hold()
-        if (signal !== undefined) this.#watch(number, pending, signal)
+        if (signal !== undefined)
+          this.#watch(pending, signal, (reason) => this.#withdraw(number, pending, reason))
         if (limit !== null)
           pending.endWatch = this.#silence.watch(limit.ms, () =>
             this.#withdraw(number, pending, tooSilent(model, limit, this.#path)),
@@ -190,8 +191,12 @@ export class ClientConnection implements ConnectionOwner {
     }
   }
 
-  /** Calls any other method of the engine. It rejects when the serving process has sent nothing for `silenceMs`. */
-  call(method: string, args: readonly unknown[], silenceMs: number): Promise<unknown> {
+  /**
+   * Calls any other method of the engine. It rejects when the serving process has sent nothing for `silenceMs`, and with
+   * the signal's reason. The serving process is then notified that no caller waits any more.
+   */
+  call(method: string, args: readonly unknown[], silenceMs: number, signal?: AbortSignal): Promise<unknown> {
+    if (signal?.aborted) return Promise.reject(signal.reason)
     if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
     if (this.#calls.size >= mostCalls) return Promise.reject(tooMany(null, mostCalls, this.#path))
     const id = ++this.#lastCall
@@ -200,10 +205,11 @@ export class ClientConnection implements ConnectionOwner {
       const pending = pendingOf(resolve, reject)
       this.#calls.set(id, pending)
       this.#hold()
-      pending.endWatch = this.#silence.watchOn(silenceMs, () => {
-        this.#settle(pending)
-        reject(tooSilentFor(method, silenceMs, this.#path))
-      })
+      const withdraw = (reason: unknown) => this.#withdrawCall(id, pending, reason)
+      if (signal !== undefined) this.#watch(pending, signal, withdraw)
+      pending.endWatch = this.#silence.watchOn(silenceMs, () =>
+        withdraw(tooSilentFor(method, silenceMs, this.#path)),
+      )
       this.#connection.sendFrame(frame)
     })
   }
@@ -296,9 +302,9 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection.release()
   }
 
-  #watch(number: number, pending: Pending, signal: AbortSignal): void {
+  #watch(pending: Pending, signal: AbortSignal, withdraw: (reason: unknown) => void): void {
     pending.signal = signal
-    pending.onAbort = () => this.#withdraw(number, pending, signal.reason)
+    pending.onAbort = () => withdraw(signal.reason)
     watch(signal, pending.onAbort)
   }
 
@@ -310,6 +316,15 @@ export class ClientConnection implements ConnectionOwner {
     rejectCaller(reason, pending.resolve, pending.reject)
     const frame = frameOf(frameKinds.withdrawal, 4)
     frame.writeUInt32LE(number, 8)
+    this.#connection.sendFrame(frame)
+  }
+
+  /** Rejects the caller at once. The call counts until its result arrives. */
+  #withdrawCall(id: number, pending: Pending, reason: unknown): void {
+    this.#settle(pending)
+    pending.reject(reason)
+    const frame = frameOf(frameKinds.callWithdrawal, 8)
+    frame.writeDoubleLE(id, 8)
     this.#connection.sendFrame(frame)
   }
 

@@ -130,6 +130,7 @@ export const frameKinds = {
   withdrawal: 6,
   record: 7,
   callWithBytes: 8,
+  callWithdrawal: 9,
 } as const
 
 /** Bytes of the length and the kind. */

@@ -101,7 +101,8 @@ export class RemoteEngine {
   /**
    * Loads a model in the serving process, like {@link InferenceEngine.load}; paths are relative to this
    * process. A model that a client has already loaded with the same configuration, and that serves, is
-   * shared.
+   * shared. When `options.signal` fires, the load is stopped there, unless another client waits for it or it has just
+   * ended.
    *
    * @throws InferenceError as that does; `ERR_DISCONNECTED`.
    */
@@ -124,10 +125,8 @@ export class RemoteEngine {
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
-    const { version } = (await untilAborted(
-      this.#call('load', [name, config === undefined ? null : travelling(config)]),
-      signal,
-    )) as { version: number }
+    const args = [name, config === undefined ? null : travelling(config)]
+    const { version } = (await this.#call('load', args, signal)) as { version: number }
     return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
   }
 
@@ -238,8 +237,9 @@ export class RemoteEngine {
     return connection.infer(name, feeds, { ...optionsLeft(sent!, performance.now() - beganMs), signal })
   }
 
-  async #call(method: string, args: readonly unknown[]): Promise<unknown> {
-    return (await this.#connected()).call(method, args, this.#reaching.silenceMs)
+  async #call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+    const connection = await untilAborted(this.#connected(), signal)
+    return connection.call(method, args, this.#reaching.silenceMs, signal)
   }
 
   async #connected(): Promise<ClientConnection> {

@@ -83,6 +83,12 @@ export class ServedClient implements ConnectionOwner {
   /** Bytes of those calls, as received. */
   #callBytes = 0
   #lastCall: Promise<void> = Promise.resolve()
+  /** The id of the last call that has been read. */
+  #lastCallId = 0
+  /** Loads without a result yet. */
+  readonly #loads = new Map<number, AbortController>()
+  /** Calls withdrawn before they were read. */
+  readonly #withdrawnCalls = new Set<number>()
   readonly #pace = new CallPace()
   /** A sign of life has not been sent yet. */
   #signIsDue = false
@@ -151,6 +157,7 @@ export class ServedClient implements ConnectionOwner {
     if (isCall && !this.#signIsDue && this.#socket.writable && body.equals(aliveBody)) this.#giveSignOfLife()
     else if (isCall && !this.#ending) this.#beginCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
+    else if (kind === frameKinds.callWithdrawal && body.length === 8) this.#withdrawCall(body.readDoubleLE(0))
     else if (!this.#ending) throw new BadRecord('a frame of unknown kind')
   }
 
@@ -199,7 +206,7 @@ export class ServedClient implements ConnectionOwner {
     this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
     this.#all.abort(gone)
-    for (const controller of this.#signals.values()) controller.abort(gone)
+    for (const controller of [...this.#signals.values(), ...this.#loads.values()]) controller.abort(gone)
     if (this.#inFlight === 0) this.#serving.gone(this)
   }
 
@@ -314,6 +321,14 @@ export class ServedClient implements ConnectionOwner {
       this.#withdrawn.add(number)
   }
 
+  /** Stops a load, also one that has not been read yet. Any other call goes on. */
+  #withdrawCall(id: number): void {
+    const controller = this.#loads.get(id)
+    if (controller !== undefined) controller.abort()
+    else if (id > this.#lastCallId && this.#withdrawnCalls.size < this.#callsAtWork)
+      this.#withdrawnCalls.add(id)
+  }
+
   /**
    * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any: a
    * client that asks without end gets no more of this thread than by other calls.
@@ -343,8 +358,17 @@ export class ServedClient implements ConnectionOwner {
 
   *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
     const { id, method, args } = yield* callPieces(kind, body)
-    const begun = this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)
-    return { id, ...(yield* method === 'load' ? begun : this.#pace.counted(begun)) }
+    const begin = (signal?: AbortSignal) =>
+      this.#serving.methods.begin(method, Array.isArray(args) ? args : [], signal)
+    this.#lastCallId = id
+    const isWithdrawn = this.#withdrawnCalls.delete(id)
+    if (method !== 'load') return { id, ...(yield* this.#pace.counted(begin())) }
+    if (this.#loads.has(id)) throw new BadRecord('two loads of one id')
+    const controller = new AbortController()
+    if (isWithdrawn) controller.abort()
+    this.#loads.set(id, controller)
+    const { result } = yield* begin(controller.signal)
+    return { id, result: result.finally(() => this.#loads.delete(id)) }
   }
 
   /** The text of a result is made within the turns that all clients share: statistics may have 100 KB. */
