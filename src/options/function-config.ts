@@ -9,7 +9,7 @@ import { invalidConfig } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
-import { declares, parseOptions, optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
 import { carriedType } from './tensor-config.ts'
 
 /** Options that functions share with models, with the same meaning. */
@@ -129,7 +129,7 @@ const schema = declares<
       v.minLength(1, 'at least one input'),
     ),
     outputs: v.pipe(
-      v.array(declares<FunctionOutput>()(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) }))),
+      v.array(declares<FunctionOutput>()(optionsOf({ ...entries, labels: v.optional(texts) }))),
       v.minLength(1, 'at least one output'),
     ),
     graph: v.optional(v.unknown()),

@@ -43,6 +43,22 @@ export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entrie
   ) as SchemaOf<Entries>
 }
 
+const list = { ...v.custom<unknown[]>(Array.isArray), expects: 'Array' }
+const anything = v.custom<unknown[]>(() => true)
+const eachText = v.array(v.string())
+
+/**
+ * Schema of a list of texts. There may be tens of thousands, and valibot takes a microsecond for each: it only finds the
+ * one that is none.
+ */
+export const texts = v.pipe(
+  list,
+  v.transform((given) => [...given]),
+  v.lazy((own): v.GenericSchema<unknown[]> =>
+    (own as unknown[]).every((text) => typeof text === 'string') ? anything : eachText,
+  ),
+) as v.GenericSchema<string[], string[]>
+
 /** The type of an option without what schemas do not express: `undefined`, and whether a list is `readonly`. */
 type Taken<T> =
   Exclude<T, undefined> extends infer U ? (U extends readonly (infer E)[] ? readonly E[] : U) : never

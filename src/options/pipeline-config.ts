@@ -4,7 +4,7 @@ import type { TensorType } from '../tensor/tensor.ts'
 import type { FunctionFeed } from './function-module.ts'
 import type { FeedValue, ModelSignature } from './model-signature.ts'
 import { invalidConfig, listNames } from '../errors.ts'
-import { declares, parseOptions, optionsOf, parametersSchema, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, optionsOf, parametersSchema, texts, wholeNumber } from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
@@ -164,7 +164,7 @@ const inputSchema = v.pipe(
 const outputSchema = v.pipe(
   v.unknown(),
   v.transform(named),
-  optionsOf({ ...tensorEntries, labels: v.optional(v.array(v.string())) }),
+  optionsOf({ ...tensorEntries, labels: v.optional(texts) }),
 )
 const readOnce = (given: unknown) => (isPlainObject(given) ? ownProperties(given) : given)
 const names = v.pipe(v.unknown(), v.transform(readOnce), {

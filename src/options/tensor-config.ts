@@ -3,7 +3,7 @@ import { invalidConfig, listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
 import type { ImageInput } from './image-options.ts'
-import { declares, optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { declares, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
 
 /** An input or output as requests see it; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
@@ -88,7 +88,7 @@ const rowsSchema = optionsOf({
 })
 /** Schema of an entry of `outputs`. */
 export const outputSchema = declares<OutputConfig>()(
-  optionsOf({ ...entries, labels: v.optional(v.array(v.string())), rows: v.optional(rowsSchema) }),
+  optionsOf({ ...entries, labels: v.optional(texts), rows: v.optional(rowsSchema) }),
 )
 
 type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &
@@ -108,9 +108,10 @@ export function checkTensors(
 ): void {
   const wrong = (at: string, expected: string, received: unknown) =>
     invalidConfig(model, `${option}${at}`, expected, received)
-  const names = tensors.map(({ name }) => name)
+  const names = new Set<string>()
   for (const [index, { name, dims, reshape }] of tensors.entries()) {
-    if (names.indexOf(name) !== index) throw wrong(`[${index}].name`, 'a name of its own', name)
+    if (names.has(name)) throw wrong(`[${index}].name`, 'a name of its own', name)
+    names.add(name)
     for (const [list, values] of [
       ['dims', dims],
       ['reshape', reshape],

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
-import { doAll } from '../../src/base/slices.ts'
+import { doAll, type Pieces } from '../../src/base/slices.ts'
 import {
   BadFrame,
   callFrameOf,
@@ -28,7 +28,7 @@ import {
   RecordViews,
   RecordWriter,
 } from '../../src/adapters/processes/records.ts'
-import { fromText, toText } from '../../src/adapters/processes/tagged-json.ts'
+import { fromText, toText, writtenPieces } from '../../src/adapters/processes/tagged-json.ts'
 import { collectGarbage } from '../support/garbage.ts'
 import { repetitions } from '../support/full.ts'
 
@@ -277,6 +277,17 @@ describe('tagged JSON', () => {
       t: { type: 'int64', data: new BigInt64Array([1n]) },
     })
   })
+
+  it('is the same when it is written in pieces', () => {
+    for (const value of [
+      ...[null, 'a"b', 1, NaN, 7n, true, [], {}, new Uint8Array(3), new URL('file:///x'), new Date(0)],
+      { none: undefined, some: [undefined, , () => 1, null], '"': { own: { $: 1 }, toJSON: 3 } },
+      { toJSON: () => 'own' },
+      Array.from({ length: 2000 }, (_, at) => (at % 3 === 0 ? `${at}` : { at, list: [at, 'x'] })),
+      Array.from({ length: 1025 }, () => '"'),
+    ])
+      expect(doAll(writtenPieces(value))).toBe(toText(value))
+  })
 })
 
 describe('a call', () => {
@@ -336,9 +347,64 @@ describe('a call', () => {
       frameKinds.call,
       Buffer.from(`{"id":1,"method":"load","args":[${'0,'.repeat(140_000)}0]}`),
     ],
+    [
+      'more names than there may be',
+      frameKinds.call,
+      Buffer.from(JSON.stringify({ id: 1, method: 'load', args: [named(2000), named(2000), named(100)] })),
+    ],
+    [
+      'more names of an object that is written as a list',
+      frameKinds.call,
+      Buffer.from(
+        JSON.stringify({
+          id: 1,
+          method: 'load',
+          args: [
+            { $: ['object', Object.entries(named(2000))] },
+            { $: ['object', Object.entries(named(2100))] },
+          ],
+        }),
+      ),
+    ],
   ])('with %s is refused', (_, kind, body) => {
     expect(() => doAll(callPieces(kind, body))).toThrow(BadRecord)
   })
+
+  it('is not sent with more names or values than are read', () => {
+    const sent = (...args: unknown[]) => callFrameOf({ id: 1, method: 'load', args })
+    const most = named(4092) // beside the three of the call, and what JSON counts
+    expect(read(sent(most)).args).toEqual([most])
+    for (const refused of [
+      () => sent(named(2000), named(2100)),
+      () => sent(Array.from({ length: 131_100 }, () => 0)),
+    ])
+      expect(refused).toThrow(/arguments of load\(\): expected at most \d+ names/)
+    expect(() => read(sent(Array.from({ length: 131_000 }, () => 0)))).not.toThrow()
+  })
+
+  it('with a long list is read and written in pieces', () => {
+    const labels = Array.from({ length: 60_000 }, (_, at) => `l${at}`)
+    const frame = callFrameOf({ id: 1, method: 'load', args: ['m', { outputs: [{ name: 'y', labels }] }] })
+    const [call, pieces] = counted(callPieces(frameKinds.call, frame.subarray(8)))
+    expect(call.args[1]).toEqual({ outputs: [{ name: 'y', labels }] })
+    expect(pieces).toBeGreaterThan(60_000 / 600)
+    const [text, parts] = counted(writtenPieces(call))
+    expect(text).toBe(toText(call))
+    expect(parts).toBeGreaterThan(60_000 / 600)
+  })
+
+  /** What the pieces return, and how many they are. */
+  function counted<T>(pieces: Pieces<T>): [T, number] {
+    for (let count = 1; ; count++) {
+      const { done, value } = pieces.next()
+      if (done) return [value, count]
+    }
+  }
+
+  /** An object of so many names. */
+  function named(length: number): Record<string, string> {
+    return Object.fromEntries(Array.from({ length }, (_, at) => [`k${at}`, '1']))
+  }
 
   /** A frame's body with 16 bytes beside the text. */
   function lying(bytes: unknown[]): Buffer {

@@ -357,6 +357,14 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
       code: 'ERR_INVALID_ARG',
       cause: { name: 'TypeError' },
     })
+    const extra = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`k${at}`, '1']))
+    expect(
+      await rejectionOf(() => remote.load('named', { sessionOptions: { extra } } as never)),
+    ).toMatchObject({
+      code: 'ERR_INVALID_ARG',
+      argument: 'arguments of load()',
+      expected: 'at most 4096 names in all objects',
+    })
     const cost = { path: small.identity('float32'), dynamicBatching: { cost: () => 1 } }
     expect(await rejectionOf(() => remote.load('costed', cost))).toMatchObject({
       code: 'ERR_MODEL_CONFIG',

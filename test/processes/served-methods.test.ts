@@ -85,3 +85,18 @@ it('the bytes of a model are not kept by methods that know it is loaded', async 
   collectGarbage()
   expect(known[0]!.deref()).toBeUndefined()
 })
+
+it('a load with tens of thousands of labels is compared with others in pieces', async () => {
+  const { methods, loads } = loading()
+  const config = () => ({
+    path: 'x',
+    outputs: [{ name: 'y', labels: Array.from({ length: 60_000 }, (_, at) => `l${at}`) }],
+  })
+  for (const expected of [1, 1]) {
+    const pieces = methods.begin('load', ['m', config()])
+    let count = 0
+    while (!pieces.next().done) count++
+    expect(count).toBeGreaterThan(60_000 / 600)
+    expect(loads).toHaveLength(expected)
+  }
+})

@@ -4,7 +4,16 @@ import type { NativeProcesses } from '../../native/native-binding.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import { aligned, BadRecord } from './records.ts'
 import type { Descriptors } from './shared-rings.ts'
-import { readText, textPieces, toText, toTextAndBytes, errorFrom } from './tagged-json.ts'
+import {
+  errorFrom,
+  mostNames,
+  mostValues,
+  readText,
+  textPieces,
+  toText,
+  toTextAndBytes,
+  writtenPieces,
+} from './tagged-json.ts'
 
 /** Raise it whenever frames or records, or their meaning, change. */
 export const protocolVersion = 1
@@ -75,14 +84,14 @@ const bytesStart = (textBytes: number): number => aligned(4 + textBytes)
 
 /** The frame of a call. It contains large bytes unchanged. */
 export function callFrameOf(call: Call): Buffer {
-  const { text, arrays } = toTextAndBytes(call)
+  const { text, arrays, names, values } = toTextAndBytes(call)
   const textBytes = Buffer.byteLength(text)
-  if (textBytes > mostCallBytes)
-    throw invalidArgument(
-      `arguments of ${call.method}()`,
-      `at most ${mostCallBytes} bytes beside typed arrays`,
-      textBytes,
-    )
+  const check = (count: number, most: number, what: string) => {
+    if (count > most) throw invalidArgument(`arguments of ${call.method}()`, `at most ${most} ${what}`, count)
+  }
+  check(textBytes, mostCallBytes, 'bytes beside typed arrays')
+  check(names, mostNames, 'names in all objects')
+  check(names + values, mostValues, 'names and values')
   if (arrays.length === 0) return textFrame(frameKinds.call, text)
   const start = bytesStart(textBytes)
   const frame = frameOf(
@@ -114,6 +123,11 @@ export function* callPieces(kind: number, body: Buffer): Pieces<Call> {
 }
 
 export const messageText = (message: Hello | Welcome | Call | CallResult): string => toText(message)
+
+/** Like {@link messageText}, in pieces. */
+export function* resultPieces(result: CallResult): Pieces<string> {
+  return (yield* writtenPieces(result))!
+}
 
 /** Asks a serving process for a sign of life. */
 export const aliveCall = messageText({ id: 0, method: 'alive', args: [] })

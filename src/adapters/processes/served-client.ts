@@ -21,13 +21,14 @@ import {
   mostCalls,
   protocolVersion,
   readMessage,
+  resultPieces,
   textFrame,
   type Welcome,
 } from './messages.ts'
 import { BadRecord, type RecordReader, RecordWriter } from './records.ts'
 import { descriptorOf } from './serving-place.ts'
 import { SharedRings } from './shared-rings.ts'
-import { errorText, fromText, toTextAndBytes } from './tagged-json.ts'
+import { errorText, fromText, toTextAndBytes, writtenPieces } from './tagged-json.ts'
 
 /** Limits of one client. */
 interface ClientLimits {
@@ -397,7 +398,7 @@ export class ServedClient implements ConnectionOwner {
 function* answerText(answer: { readonly id: number }): Pieces<string> {
   yield
   try {
-    return messageText(answer)
+    return yield* resultPieces(answer)
   } catch (error) {
     return messageText({ id: answer.id, error: fromText(errorText(error)) })
   }
@@ -662,8 +663,13 @@ export class ServedMethods {
 
 /** A text that identifies a configuration. It has hashes of model bytes, so that the bytes are not kept. */
 function* configText(config: ModelConfig | null): Pieces<string> {
-  const { text, arrays } = toTextAndBytes(config)
-  if (arrays.length === 0) return text
+  const arrays: Uint8Array[] = []
+  const text = yield* writtenPieces(config, (leaf) => {
+    const written = toTextAndBytes(leaf)
+    arrays.push(...written.arrays)
+    return written.text
+  })
+  if (arrays.length === 0) return text!
   const hash = createHash('sha256')
   for (const array of arrays) {
     for (let at = 0; at < array.byteLength; at += hashedBytes) {
@@ -671,5 +677,5 @@ function* configText(config: ModelConfig | null): Pieces<string> {
       yield
     }
   }
-  return text + hash.digest('hex')
+  return text! + hash.digest('hex')
 }

@@ -3,7 +3,12 @@ import { Tensor } from 'onnxruntime-common'
 import { jsonPieces } from '../../base/bounded-json.ts'
 import { messageOf } from '../../base/message-of.ts'
 import type { Pieces } from '../../base/slices.ts'
-import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../../errors.ts'
+import {
+  InferenceError,
+  invalidArgument,
+  type InferenceErrorCode,
+  type InferenceErrorDetails,
+} from '../../errors.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
 import { putValue, kindOf, plainView, typedArrays } from '../../tensor/tensor.ts'
 import { aligned, BadRecord, storedView } from './records.ts'
@@ -18,16 +23,58 @@ export function toText(value: unknown): string {
 }
 
 /**
+ * Like {@link toText}, in pieces: a list may have tens of thousands of texts.
+ *
+ * @param leafText writes what is no list, no plain object and no text; `undefined` for what JSON leaves out.
+ */
+export function* writtenPieces(
+  value: unknown,
+  leafText: (value: unknown) => string | undefined = (leaf) => JSON.stringify(leaf, replace),
+  count = { left: pieceValues },
+): Pieces<string | undefined> {
+  if (typeof value === 'string') return JSON.stringify(value)
+  const isList = Array.isArray(value)
+  if (!isList && !(isPlainObject(value) && !Object.hasOwn(value, '$') && value['toJSON'] === undefined))
+    return leafText(value)
+  let text = ''
+  if (isList && value.length > pieceValues && value.every((member) => typeof member === 'string')) {
+    for (let at = 0; at < value.length; at += pieceValues) {
+      text += `${at === 0 ? '' : ','}${JSON.stringify(value.slice(at, at + pieceValues)).slice(1, -1)}`
+      yield
+    }
+    return `[${text}]`
+  }
+  for (const name of isList ? value.keys() : Object.keys(value)) {
+    if (--count.left <= 0) {
+      count.left = pieceValues
+      yield
+    }
+    const member = (value as Record<string | number, unknown>)[name]
+    const written =
+      typeof member === 'string' ? JSON.stringify(member) : yield* writtenPieces(member, leafText, count)
+    if (written === undefined && !isList) continue
+    if (text !== '') text += ','
+    text += isList ? (written ?? 'null') : `${JSON.stringify(name)}:${written}`
+  }
+  return isList ? `[${text}]` : `{${text}}`
+}
+
+/**
  * Like {@link toText}, with large typed arrays beside the text, in the order in which the text refers to
- * them.
+ * them, and with the number of names and of other values in it.
  */
 export function toTextAndBytes(value: unknown): {
   readonly text: string
   readonly arrays: readonly Uint8Array[]
+  readonly names: number
+  readonly values: number
 } {
   const arrays: Uint8Array[] = []
   let offset = 0
+  let [names, values] = [0, 0]
   const text = JSON.stringify(value, function (this: unknown, key: string, replaced: unknown) {
+    values++
+    if (!Array.isArray(this)) names++
     const given = (this as Record<string, unknown>)[key]
     const kind = kindOf(given)
     if (kind === undefined && !isAnyArrayBuffer(given)) return replace.call(this, key, replaced)
@@ -43,7 +90,7 @@ export function toTextAndBytes(value: unknown): {
       $: ['bytes', kind === 'Float16Array' ? 'Uint16Array' : (kind ?? 'ArrayBuffer'), at, view.byteLength],
     }
   })
-  return { text: text ?? 'null', arrays }
+  return { text: text ?? 'null', arrays, names, values }
 }
 
 /** @throws SyntaxError if it is no JSON, and TypeError for an unknown kind. */
@@ -53,8 +100,14 @@ export function fromText(text: string): unknown {
 
 /** Larger typed arrays go beside the text of a call. */
 const smallBytes = 1024
-const mostValues = 2 ** 17
-/** Objects and arrays processed in one piece. */
+/** Most values and names of a text that is read in pieces. */
+export const mostValues = 2 ** 17
+/**
+ * Most names of all objects of such a text together. The engine reads a configuration at once, and each name takes
+ * microseconds of that; lists may be longer.
+ */
+export const mostNames = 4096
+/** Values processed in one piece. */
 const pieceValues = 512
 
 /**
@@ -65,7 +118,7 @@ const pieceValues = 512
  */
 function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   const value = yield* jsonPieces(text, 'JSON', { mostValues })
-  return yield* revived(value, bytes, { left: pieceValues })
+  return yield* revived(value, bytes, { left: pieceValues, names: 0 })
 }
 
 /** Reads long text in pieces, with its bytes. @throws BadRecord */
@@ -87,19 +140,37 @@ export function readText(text: string): unknown {
 }
 
 /** Does what JSON.parse() does with a reviver. */
-function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: number }): Pieces<unknown> {
+function* revived(
+  value: unknown,
+  bytes: Uint8Array | undefined,
+  count: { left: number; names: number },
+): Pieces<unknown> {
   if (typeof value !== 'object' || value === null) return value
-  const object = value as Record<string, unknown>
-  for (const name of Object.keys(object)) {
-    const member = object[name]
-    if (typeof member === 'object' && member !== null)
-      putValue(object, name, yield* revived(member, bytes, count))
+  const isList = Array.isArray(value)
+  const names = isList ? value : Object.keys(value)
+  if (!isList) countNames(count, names.length)
+  for (let at = 0; at < names.length; at++) {
+    if (--count.left <= 0) {
+      count.left = pieceValues
+      yield
+    }
+    const name = isList ? at : (names[at] as string)
+    const member = (value as Record<string | number, unknown>)[name]
+    if (typeof member !== 'object' || member === null) continue
+    const made = yield* revived(member, bytes, count)
+    if (isList) value[at] = made
+    else putValue(value as Record<string, unknown>, name as string, made)
   }
-  if (--count.left === 0) {
-    count.left = pieceValues
-    yield
-  }
-  return revive(value, bytes)
+  const made = revive(value, bytes)
+  if (made !== value && isPlainObject(made)) countNames(count, Object.keys(made).length)
+  return made
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG` */
+function countNames(count: { names: number }, names: number): void {
+  count.names += names
+  if (count.names > mostNames)
+    throw invalidArgument('JSON', `${mostNames} names in all objects at most`, 'more')
 }
 
 function replace(this: unknown, key: string, value: unknown): unknown {
