@@ -1,6 +1,6 @@
 import type { ReadyEstimate } from '../request/infer-request.ts'
 import { deadlineMarginMs } from './request-queue.ts'
-import type { RunTimes } from './estimates.ts'
+import { type RunTimes, spreadOfSumMs } from './estimates.ts'
 
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
@@ -77,7 +77,7 @@ export function estimatedAnswerMs(
   // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
   const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
   const expectedMs = startInMs + ownMs + othersMs
-  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  const spreadOfAllMs = Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
+  // The one that runs now is one of them.
+  const spreadOfAllMs = Math.hypot(spreadOfSumMs(runsAhead + 2, spreadMs, expectedMs), ready.spreadMs)
   return expectedMs + runTimes.safetyFactor.reserveMs(spreadOfAllMs, expectedMs) + admissionMarginMs
 }

@@ -9,7 +9,7 @@ import { imageKind, type ImageKind } from '../image/image-kind.ts'
 import { checkBytes } from '../image/image-source.ts'
 import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
-import { outdatedTimes, Recent, Spread } from '../../schedule/estimates.ts'
+import { outdatedTimes, Recent, Spread, spreadOfSumMs } from '../../schedule/estimates.ts'
 import type {
   Preparation,
   Prepared,
@@ -136,8 +136,7 @@ export class ImageDecoding {
     const { isIdle } = this.#line
     const { mostMs, inMs } = this.#togetherMs(kinds, decides && isIdle)
     const waitMs = this.#line.waitMs(level.level)
-    // The spread grows like the sum of independent errors.
-    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(1 + waitMs / mostMs)
+    const spreadMs = this.#spreadMs(mostMs, waitMs + mostMs)
     return { inMs: waitMs + inMs, spreadMs, isNext: isIdle }
   }
 
@@ -157,8 +156,12 @@ export class ImageDecoding {
   estimateAll(): ReadyEstimate {
     const inMs = this.#line.doneInMs
     const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
-    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(inMs / mostMs)
-    return { inMs, spreadMs, isNext: false }
+    return { inMs, spreadMs: this.#spreadMs(mostMs, inMs), isNext: false }
+  }
+
+  /** How far decodings spread that together take `allMs`, and the longest of them `mostMs`. */
+  #spreadMs(mostMs: number, allMs: number): number {
+    return mostMs === 0 ? 0 : spreadOfSumMs(allMs / mostMs, this.#times.p99Ms(mostMs) - mostMs, allMs)
   }
 
   // ── for its requests ──
