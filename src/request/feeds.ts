@@ -1,4 +1,5 @@
 import { isPromise } from 'node:util/types'
+import { nearestName } from '../base/nearest-name.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
@@ -26,7 +27,7 @@ import {
 } from '../tensor/tensor.ts'
 import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
 import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
-import { arrayName, imageHint, inputsHint, rowsHint, shownDims } from './feed-words.ts'
+import { arrayName, imageHint, inputsHint, missingHint, rowsHint, shownDims } from './feed-words.ts'
 import { MadeTensors } from './made-tensors.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
@@ -296,7 +297,7 @@ export class FeedParser {
       filled !== null && Object.hasOwn(filled, name) ? [] : [name],
     )
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const hint = inputsHint(
+    const all = inputsHint(
       this.#inputs.map(({ name }) => name),
       filled === null ? null : Object.keys(filled),
     )
@@ -306,13 +307,17 @@ export class FeedParser {
         `input '${missing}'`,
         'to be given',
         unknown.length > 0 ? unknown : undefined,
-        this.#bySequence.has(missing) ? `${hint}; with options.sequenceId it is filled in` : hint,
+        missingHint(missing, unknown, present > 0, this.#bySequence.has(missing), all),
       )
     }
     if (unknown.length > 0)
-      throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
+      throw invalidArgument(`input '${unknown[0]}'`, 'an input of the model', unknown[0], {
+        model: this.#model,
+        meant: nearestName(unknown[0]!, names),
+        hint: all,
+      })
     if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable))
-      throw this.#invalid('feeds', 'at least one input', feeds, hint)
+      throw this.#invalid('feeds', 'at least one input', feeds, all)
   }
 
   /** More rows than are run are refused before any data are looked at. */

@@ -44,7 +44,9 @@ export function checkServeOptions(
     maxRequests = defaultMaxRequests,
     maxBytes = defaultMaxBytes,
     idleMs,
-  } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'])
+  } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'], {
+    example: "a plain object, as { path: '/folder/socket' }",
+  })
   return {
     path: checkPath('options.path', path),
     maxRequests: checkCount('options.maxRequests', maxRequests, 1, 2 ** 20),
@@ -140,7 +142,9 @@ function checkSpawn(options: unknown): CheckedConnectOptions['spawn'] {
     idleMs = 60_000,
     execArgv,
     env,
-  } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'])
+  } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'], {
+    example: "a plain object, as { module: './engine.js' }",
+  })
   if (
     execArgv !== undefined &&
     !(Array.isArray(execArgv) && execArgv.every((each) => typeof each === 'string'))
