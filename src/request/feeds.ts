@@ -297,10 +297,8 @@ export class FeedParser {
       filled !== null && Object.hasOwn(filled, name) ? [] : [name],
     )
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const all = inputsHint(
-      this.#inputs.map(({ name }) => name),
-      filled === null ? null : Object.keys(filled),
-    )
+    const ownNames = this.#inputs.map(({ name }) => name)
+    const all = inputsHint(ownNames, filled === null ? null : Object.keys(filled))
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
       throw this.#invalid(
@@ -310,12 +308,10 @@ export class FeedParser {
         missingHint(missing, unknown, present > 0, this.#bySequence.has(missing), all),
       )
     }
+    const [other = ''] = unknown
+    const meant = nearestName(other, names)
     if (unknown.length > 0)
-      throw invalidArgument(`input '${unknown[0]}'`, 'an input of the model', unknown[0], {
-        model: this.#model,
-        meant: nearestName(unknown[0]!, names),
-        hint: all,
-      })
+      throw this.#invalid(`input '${other}'`, 'an input of the model', other, all, meant)
     if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable))
       throw this.#invalid('feeds', 'at least one input', feeds, all)
   }
@@ -377,11 +373,9 @@ export class FeedParser {
     return this.#invalid('feeds', 'an object of inputs by name', received)
   }
 
-  #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
-    return invalidArgument(name, expected, received, {
-      model: this.#model,
-      ...(hint === undefined ? {} : { hint }),
-    })
+  #invalid(name: string, expected: string, received: unknown, hint?: string, meant: string | null = null) {
+    const details = { model: this.#model, meant }
+    return invalidArgument(name, expected, received, hint === undefined ? details : { ...details, hint })
   }
 }
 
