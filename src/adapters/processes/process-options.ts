@@ -90,8 +90,9 @@ export interface SpawnOptions {
 /** Options of {@link connect}. */
 export interface ConnectOptions {
   /**
-   * Milliseconds to keep trying to connect, at first and after the serving process has gone; and, from 5000 on,
-   * that any call but `infer` waits while the process sends nothing. Default 5000; 60 000 with `spawn`.
+   * Milliseconds to keep trying to connect, at first and after the serving process has gone. Calls other than `infer`
+   * also give up when the process has sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000
+   * with `spawn`.
    */
   timeoutMs?: number
   /**
