@@ -265,8 +265,8 @@ export class ServedModel implements Target {
   }
 
   stats(): ModelStatistics {
-    const { instances, stats, waiting } = this.scheduler
-    return stats.snapshot(waiting, instances.arena, this.responses?.totals, {
+    const { instances, stats, pending } = this.scheduler
+    return stats.snapshot(pending, instances.arena, this.responses?.totals, {
       instances: instances.statistics,
       leases: this.leases?.stats ?? noLeases,
       autoTune: this.scaleWatch?.autoTune ?? null,

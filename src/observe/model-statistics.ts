@@ -72,7 +72,10 @@ export interface ModelStatistics {
   readonly instances: readonly InstanceStatistics[]
   /** From the call of `load` to when it served, in milliseconds. */
   readonly loadMs: number
-  /** Requests accepted and not yet started; of one that was split, each part that waits. */
+  /**
+   * Requests accepted and not yet started, and answers that wait for earlier ones (`preserveOrdering`); of a request that was
+   * split, each part that waits.
+   */
   readonly pendingRequestCount: number
   /**
    * Requests rejected, by reason; their sum is `inferenceStats.fail.count`. `cancelled` were aborted by their caller,
@@ -321,7 +324,7 @@ export interface ModelCapacity {
   readonly instances: number
   /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
-  /** Requests accepted and not started. */
+  /** Requests accepted and not started, and answers that wait for earlier ones (`preserveOrdering`). */
   readonly waiting: number
   /** Batches that run. */
   readonly running: number
@@ -341,7 +344,7 @@ export interface ModelCapacity {
 interface Serving {
   readonly instances: { readonly size: number }
   readonly joining: { readonly metadata: { readonly maxBatchSize: number } }
-  readonly waiting: number
+  readonly pending: number
   readonly running: number
   readonly times: { readonly throughput: { readonly msPerRequest: number } }
   readonly levels: { of(priority: undefined): { readonly room: number } }
@@ -350,12 +353,12 @@ interface Serving {
 
 /** How much more a model can take now. */
 export function capacityOf(serving: Serving): ModelCapacity {
-  const { instances, joining, waiting, running, times, levels } = serving
+  const { instances, joining, pending, running, times, levels } = serving
   const { msPerRequest } = times.throughput
   return {
     instances: instances.size,
     maxBatchSize: joining.metadata.maxBatchSize,
-    waiting,
+    waiting: pending,
     running,
     free: levels.of(undefined).room,
     requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,

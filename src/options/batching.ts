@@ -74,7 +74,8 @@ export interface DynamicBatchingConfig {
   overCostAction?: OverCostAction
   /**
    * Whether responses keep the order of requests across several instances. Refusals, timeouts and aborts are delivered
-   * at once. Default `false`.
+   * at once. An answer that waits for earlier ones counts against `maxQueueSize`, and is delivered even if its deadline
+   * passes meanwhile. Default `false`.
    */
   preserveOrdering?: boolean
   /** Number of priority levels, 1 the highest. Default 0: all requests are equal. */

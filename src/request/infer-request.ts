@@ -355,7 +355,7 @@ export class PriorityLevel {
   /** 1 is served first. */
   readonly level: number
   readonly policy: LevelPolicy
-  /** Requests waiting at this level, whatever their shape. */
+  /** Requests waiting at this level, whatever their shape, and those whose answers are held back for their order. */
   waiting = 0
   /** Rows of those that are in no batch, and could be. */
   rows = 0

@@ -11,12 +11,25 @@ const compactFrom = 1024
 
 /**
  * Answers requests in the order in which they were accepted, whichever instance is faster. A request that was settled
- * in another way (a timeout, an abort) gives its place up at once.
+ * in another way (a timeout, an abort) gives its place up at once. What is held back counts as waiting at its level.
  */
 export class AnswerOrder {
   #line: InferRequest[] = []
   #front = 0
+  /** Of the requests that are held back. */
   readonly #outcomes = new Map<InferRequest, HeldOutcome>()
+  /** Requests settled in another way since the line was last rid of such. */
+  #left = 0
+
+  /** Requests that have ended and are held back. */
+  get held(): number {
+    return this.#outcomes.size
+  }
+
+  /** Whether nothing is to be answered before a request. */
+  isNext(request: InferRequest): boolean {
+    return this.#line[this.#front] === request
+  }
 
   /** Gives a request its place. */
   accept(request: InferRequest): void {
@@ -26,17 +39,33 @@ export class AnswerOrder {
   /** Notes how a request ended, and answers all whose turn it is. */
   ended(request: InferRequest, outcome: HeldOutcome): void {
     this.#outcomes.set(request, outcome)
-    this.release()
+    request.level.waiting++
+    this.#release()
   }
 
-  /** Answers all whose turn it is; to be called after requests were settled in another way. */
-  release(): void {
+  /** A request was settled in another way: nothing of it is kept, however long those before it take. */
+  left(request: InferRequest): void {
+    this.#take(request)
+    if (++this.#left * 2 > this.#line.length - this.#front) {
+      this.#line = this.#line.slice(this.#front).filter(({ settled }) => !settled)
+      this.#front = this.#left = 0
+    }
+    this.#release()
+  }
+
+  #take(request: InferRequest): HeldOutcome | undefined {
+    const outcome = this.#outcomes.get(request)
+    if (this.#outcomes.delete(request)) request.level.waiting--
+    return outcome
+  }
+
+  /** Answers all whose turn it is. */
+  #release(): void {
     while (this.#front < this.#line.length) {
       const request = this.#line[this.#front]!
-      const outcome = this.#outcomes.get(request)
+      const outcome = this.#take(request)
       if (outcome === undefined && !request.settled) break
       this.#front++ // its caller may settle others of the line at once
-      this.#outcomes.delete(request)
       if (outcome !== undefined) settle(request, outcome)
     }
     if (this.#front === this.#line.length) this.#line = []

@@ -4,7 +4,7 @@ import type { RejectionReason } from '../observe/rejections.ts'
 import { copyOf, elementCount, makeTensor, putValue, type ElementType } from '../tensor/tensor.ts'
 import { hasNonFinite, type OutputValue } from '../tensor/values.ts'
 import type { FinishedBatch, RunLayout } from './batch.ts'
-import { AnswerOrder } from './answer-order.ts'
+import type { AnswerOrder } from './answer-order.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import type { BatchReport } from '../options/infer-options.ts'
 import type { AnyOutputs } from '../options/model-signature.ts'
@@ -37,11 +37,8 @@ export class Answers {
     errors: RequestErrors,
     clock: Clock,
     observed: ObservedRequests,
-    {
-      preserveOrdering,
-      rejectNonFinite,
-      responses,
-    }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
+    { rejectNonFinite, responses }: Pick<ResolvedConfig, 'rejectNonFinite' | 'responses'>,
+    order: AnswerOrder | null,
   ) {
     this.#metadata = stacked
     this.#reshapes = shaped.outputs
@@ -52,7 +49,7 @@ export class Answers {
     this.#observed = observed
     this.#finiteOnly = rejectNonFinite === 'outputs'
     // Where requests share runs it is their callers that are answered in order.
-    this.#order = preserveOrdering && responses === null ? new AnswerOrder() : null
+    this.#order = responses === null ? order : null
   }
 
   /** A request has been accepted: its place among the responses is the next. */
@@ -151,7 +148,7 @@ export class Answers {
   reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
     const whole = wholeOf(request)
     if (whole.fail(reason, why === 'cancelled') && whole.account === null) this.#countFailed(whole, why)
-    this.#order?.release()
+    this.#order?.left(whole)
   }
 
   /** Returns whether it is to be counted with its batch. */

@@ -42,11 +42,12 @@ export class RequestErrors {
   /** @param limitMs what the request has, from its call on. */
   hopeless(request: InferRequest, limitMs: number, estimatedMs: number): InferenceError {
     const rounded = Math.max(1, Math.round(estimatedMs))
+    const withinMs = Number(limitMs.toFixed(3)) // a difference of two times
     const message =
-      `would be answered by model '${this.model}' about ${rounded} ms after its call, and its deadline is ${Math.round(limitMs)} ms; ` +
+      `would be answered by model '${this.model}' about ${rounded} ms after its call, and its deadline is ${withinMs} ms; ` +
       'allow more time, or send fewer requests at once'
     return this.#error('ERR_DEADLINE', request, message, {
-      expected: `an answer within ${limitMs} ms`,
+      expected: `an answer within ${withinMs} ms`,
       estimatedMs: rounded,
     })
   }

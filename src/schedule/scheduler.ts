@@ -26,6 +26,7 @@ import type { LeasedRows } from '../native/row-blocks.ts'
 import { ModelStats } from '../observe/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
+import { AnswerOrder } from './answer-order.ts'
 import { Answers } from './answers.ts'
 import { SplitRequest } from './split-request.ts'
 
@@ -73,7 +74,12 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly instances: InstanceSet
   readonly observed: ScheduledModel['observed']
   /** What decodes its encoded images; `null` where it takes none. */
-  decoding: { estimate(level: PriorityLevel, decides: boolean): ReadyEstimate } | null = null
+  decoding: {
+    estimate(level: PriorityLevel, decides: boolean): ReadyEstimate
+    estimateAll(): ReadyEstimate
+  } | null = null
+  /** Holds answers back for those to earlier requests; `null` unless they keep their order. */
+  readonly order: AnswerOrder | null
   /** Called when requests or batches came or went; in the middle of things, so it may change nothing there and then. */
   onUpdate: (() => void) | null = null
   readonly #queue: RequestQueue<InferRequest>
@@ -140,7 +146,9 @@ export class Scheduler implements QueueOwner<InferRequest> {
       runTimes,
       this.times.sizer,
     )
-    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
+    const order = config.preserveOrdering ? new AnswerOrder() : null
+    this.order = order
+    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
       config.maxRunMs,
@@ -217,8 +225,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.times.arrived(rows, nowMs)
     if (level.full) {
       this.#countRefused(request, 'queueFull')
-      const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.times.throughput.msPerRequest))
-      return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
+      return this.queueFull(request)
     }
     return deadlineMs === 0 ? null : this.#missed(request, deadlineMs, nowMs)
   }
@@ -228,14 +235,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     const { level, bucketKey, rows, preparation } = request
     // One that is split is answered with its last part, which waits behind the others.
     const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
-    const estimatedMs = this.times.estimatedAnswerMs(
-      bucketKey,
-      last.rows,
-      this.levels.rowsAhead(level, preparation !== null) + rows - last.rows,
-      this.instances.serving,
-      nowMs,
-      preparation?.estimate(level),
-    )
+    const own = preparation?.estimate(level)
+    const estimatedMs = this.#answerMs(level, bucketKey, last.rows, rows - last.rows, nowMs, own, true)
     if (estimatedMs <= deadlineMs) return null
     this.#countRefused(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)
@@ -351,6 +352,11 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return this.#queue.count + this.#retries.count
   }
 
+  /** The same, and those that have ended and are held back for their order. */
+  get pending(): number {
+    return this.waiting + (this.order?.held ?? 0)
+  }
+
   /** Whether requests wait that are not on their way. */
   get hasWaiting(): boolean {
     return this.#queue.hasUnsent || this.#retries.count > 0
@@ -373,32 +379,36 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** In how many milliseconds a request would be answered that came now, by which it may be refused; 0 when no run like it was seen. */
   estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
-    return this.#estimatedAnswerMs(bucketKey, rows, this.levels.of(priority), undefined, true)
+    return this.#answerMs(this.levels.of(priority), bucketKey, rows, 0, this.clock.nowMs(), undefined, true)
   }
 
-  #estimatedAnswerMs(
+  /**
+   * @param before rows of the same request that run before these.
+   * @param own when its inputs will be there; left out where they are.
+   * @param decides whether it is refused by it.
+   */
+  #answerMs(
+    level: PriorityLevel,
     bucketKey: string,
     rows: number,
-    level: PriorityLevel,
-    ready: ReadyEstimate | undefined,
+    before: number,
+    nowMs: number,
+    own: ReadyEstimate | undefined,
     decides: boolean,
   ): number {
-    return this.times.estimatedAnswerMs(
-      bucketKey,
-      rows,
-      this.levels.rowsAhead(level, ready !== undefined),
-      this.instances.serving,
-      this.clock.nowMs(),
-      ready,
-      decides,
-    )
+    // Where answers keep their order, it has to wait for the inputs of all before it.
+    const all = this.order !== null && level.unreadyRows > 0 ? this.decoding?.estimateAll() : undefined
+    const ready = all !== undefined && all.inMs > (own?.inMs ?? 0) ? all : own
+    const rowsAhead = this.levels.rowsAhead(level, ready !== undefined) + before
+    const { serving } = this.instances
+    return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, serving, nowMs, ready, decides)
   }
 
   /** The same of a request of one row and the default level; where the model takes encoded images, of one with images like the last. */
   get estimatedMs(): number {
     const level = this.levels.of(undefined)
     const ready = this.decoding?.estimate(level, false)
-    return this.#estimatedAnswerMs('', 1, level, ready, false)
+    return this.#answerMs(level, '', 1, 0, this.clock.nowMs(), ready, false)
   }
 
   // ── for the instances ──
@@ -603,6 +613,13 @@ export class Scheduler implements QueueOwner<InferRequest> {
     else if (why === 'closed')
       this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
     this.#update()
+  }
+
+  /** The error of a request whose level is full. */
+  queueFull(request: InferRequest): InferenceError {
+    const { level } = request
+    const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.times.throughput.msPerRequest))
+    return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
   }
 
   /** The error of a waiting request whose deadline cannot be met any more. */

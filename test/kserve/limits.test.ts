@@ -207,6 +207,10 @@ describe('a body in very short chunks', () => {
 })
 
 describe('requests that are pipelined', () => {
+  const inference = (value: object = request, more = '') =>
+    `POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\n${more}content-length: ${JSON.stringify(value).length}\r\n\r\n${JSON.stringify(value)}`
+  const ready = (more = '') => `GET /v2/health/ready HTTP/1.1\r\nhost: localhost\r\n${more}\r\n`
+
   it('begin two per turn of the event loop, however many come in one packet, and are all answered', async () => {
     const engine = ownEngine()
     let turn = 0
@@ -219,7 +223,6 @@ describe('requests that are pipelined', () => {
       return models()
     })
     const serving = await Serving.of(engine)
-    const ready = (more = '') => `GET /v2/health/ready HTTP/1.1\r\nhost: localhost\r\n${more}\r\n`
     count()
     const text = await serving.raw(ready().repeat(39) + ready('connection: close\r\n'))
     isOver = true
@@ -244,6 +247,77 @@ describe('requests that are pipelined', () => {
       expect(ended).toHaveLength(count)
     })
     expect((await serving.get('/v2')).status).toBe(200)
+  })
+
+  it.each([
+    ['that are answered at once', 'GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n'],
+    ['that wait for a model', inference()],
+  ])(
+    'are held in bounded number and do not delay other connections, however many come %s',
+    async (_, endless) => {
+      const { engine, go } = await waiting()
+      const handle = kserve(engine)
+      let [held, most, ended] = [0, 0, 0]
+      const serving = await Serving.by(
+        createServer((incoming, response) => {
+          most = Math.max(most, ++held)
+          void handle(incoming, response).then(() => (held--, ended++))
+        }),
+      )
+      const flood = connect(serving.port, '127.0.0.1').on('error', () => {}) // it reads nothing
+      let packets = 50 // more than one turn could begin in the time of the test
+      const write = () => {
+        while (packets-- > 0 && flood.write(endless.repeat(1000)));
+      }
+      flood.on('drain', write)
+      write()
+      await vi.waitFor(() => expect(held).toBeGreaterThan(200), 10_000)
+      for (let round = 0; round < 5; round++) {
+        const before = ended
+        const text = await serving.raw(ready().repeat(9) + ready('connection: close\r\n'))
+        expect(text.match(/HTTP\/1.1 200/g)).toHaveLength(10)
+        expect(ended - before).toBeLessThan(200)
+      }
+      // Of the flood, those of one read, and 64 each that wait and are in flight.
+      expect(most).toBeLessThan(65_536 / endless.length + 150)
+      flood.resetAndDestroy()
+      go() // a socket that is not read is known to be reset when an answer is written
+      await vi.waitFor(() => expect(held).toBe(0), 10_000)
+    },
+  )
+
+  it('are all answered in their order, when they are more than are read at once', async () => {
+    const { engine, go } = await waiting()
+    go()
+    const serving = await Serving.of(engine)
+    const ids = Array.from({ length: 300 }, (_, at) => String(at))
+    const parameters = { note: 'x'.repeat(400) }
+    const all = ids.map((id) =>
+      inference({ id, parameters, ...request }, id === '299' ? 'connection: close\r\n' : ''),
+    )
+    const text = await serving.raw(all.join(''))
+    expect([...text.matchAll(/"id":"(\d+)"/g)].map(([, id]) => id)).toEqual(ids)
+  })
+
+  it('are all answered when middleware changed their order', async () => {
+    const { engine, begun, go } = await waiting()
+    const handle = kserve(engine)
+    const authenticated = deferred<void>()
+    const models = vi.spyOn(engine, 'models')
+    const serving = await Serving.by(
+      createServer(async (incoming, response) => {
+        if (incoming.url === '/v2') await authenticated.promise
+        void handle(incoming, response)
+      }),
+    )
+    const second = 'GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n'
+    const text = serving.raw(inference() + second + ready().repeat(99) + ready('connection: close\r\n'))
+    await begun
+    await vi.waitFor(() => expect(models).toHaveBeenCalledTimes(64), 10_000) // as many as may be in flight
+    authenticated.resolve()
+    await new Promise(setImmediate)
+    go()
+    expect((await text).match(/HTTP\/1.1 200/g)).toHaveLength(102)
   })
 })
 

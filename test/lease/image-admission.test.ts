@@ -2,6 +2,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { imageConcurrency } from '../../src/features/image/exports.ts'
+import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
+import { resolveImageOptions } from '../../src/options/image-options.ts'
+import { PriorityLevel } from '../../src/request/infer-request.ts'
+import { FakeClock } from '../fake-clock.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -217,5 +221,39 @@ describe('a request with an encoded image', () => {
     const { Tensor } = await import('../../src/index.ts')
     const { y: same } = await model.infer({ x: new Tensor('uint8', x, [1, 3, 1, 4]) })
     expect([(y!.data as Uint8Array)[3], (same!.data as Uint8Array)[4]]).toEqual([9, 1])
+  })
+
+  it('is estimated with all that came before, where it is answered after them', async () => {
+    const clock = new FakeClock()
+    const decoding = new ImageDecoding({
+      model: 'm',
+      inputs: [{ name: 'x', shape: ['N', 3, 2, 2] }],
+      images: new Map([['x', resolveImageOptions({ width: 2, height: 2 })]]),
+      optionalInputs: [],
+      parser: { check: () => new Float32Array(12) },
+      stats: { decoded: () => {} } as never,
+      clock,
+      leases: () => null,
+    })
+    const level = new PriorityLevel(0, { maxQueueSize: 0 } as never)
+    const begin = (which: number) =>
+      new Promise<unknown>((ready, failed) => {
+        decoding
+          .read(image(which))!
+          .preparation.begin({ level, settled: false, data: [null] }, { begins: () => true, ready, failed })
+      })
+    const decode = async (which: number, ms: number) => {
+      await until(() => decoder.gates.has(which))
+      clock.advanceBy(ms)
+      release(which)
+    }
+    await Promise.all([begin(1), decode(1, 50)])
+    expect(decoding.estimateAll()).toMatchObject({ inMs: 0, spreadMs: 0 })
+    const images = [2, 3, 4].map(begin)
+    await until(() => decoder.gates.has(2))
+    clock.advanceBy(20)
+    expect(decoding.estimateAll()).toEqual({ inMs: 130, spreadMs: 0, isNext: false })
+    releaseAll()
+    await Promise.all(images)
   })
 })

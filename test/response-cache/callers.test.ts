@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { InferenceError, InferOptions } from '../../src/index.ts'
+import { ownFeeds } from '../../src/features/response-cache/kept-answers.ts'
+import type { Preparation } from '../../src/request/infer-request.ts'
 import { fate, fates, SharedModel, turns } from './sharing.ts'
 
 const coalesce = { coalesce: true }
@@ -384,4 +386,42 @@ describe('a caller that changes its input after the call', () => {
     expect(await fates([first, second, model.call([3])])).toEqual([6, 6, 6])
     expect(model.stats().responseCache).toMatchObject({ hits: 1, misses: 2, coalesced: 1 })
   })
+})
+
+describe('answers from the cache that wait for earlier ones', () => {
+  it('count against maxQueueSize until they are given', async () => {
+    const model = await SharedModel.open({
+      responseCache: true,
+      maxBatchSize: 1,
+      dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 2 } },
+    })
+    const { scheduler } = model.served
+    const kept = model.call([3])
+    await model.finish()
+    const slow = model.call([5])
+    await turns()
+    model.thread.claim()
+    const held = [model.call([3]), model.call([3])]
+    expect(await fates([kept, slow, ...held])).toEqual([6, 'waits', 'waits', 'waits'])
+    expect([scheduler.pending, scheduler.levels.of(undefined).room]).toEqual([2, 0])
+    expect(await fates([model.call([3]), model.call([7])])).toEqual(['ERR_QUEUE_FULL', 'ERR_QUEUE_FULL'])
+    await model.finish()
+    expect(await fates([slow, ...held, model.call([3])])).toEqual([10, 6, 6, 6])
+    expect([scheduler.pending, model.stats().rejections.queueFull]).toEqual([0, 2])
+  })
+})
+
+it('what stands for an image that is not decoded yet is not copied with the other inputs', () => {
+  const [x, standIn, bytes] = [Float32Array.of(1), new Float32Array(12), Uint8Array.of(0xff)]
+  const preparation = { sources: new Map([[1, bytes]]), owned: () => preparation } as unknown as Preparation
+  const { data } = ownFeeds({
+    rows: 1,
+    bucketKey: '',
+    whole: false,
+    dims: null,
+    data: [x, standIn],
+    preparation,
+  })
+  expect([data[0] === x, data[1] === standIn]).toEqual([false, true])
+  expect(data[0]).toEqual(x)
 })

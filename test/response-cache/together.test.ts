@@ -127,7 +127,7 @@ describe('preserveOrdering', () => {
       responseCache: true,
       maxBatchSize: 4,
       sessionOptions: { logSeverityLevel: 4 },
-      dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 3 } },
+      dynamicBatching: { preserveOrdering: true, defaultQueuePolicy: { maxQueueSize: 5 } },
     })
     const index = (value: bigint) => ({ index: new Tensor('int64', BigInt64Array.from([value]), [1, 1]) })
     await model.infer(index(1n))

@@ -157,7 +157,7 @@ export class History {
     this.#check()
     for (const [index, { scheduler }] of this.#models.entries()) {
       const counts = [
-        scheduler.waiting,
+        scheduler.pending,
         scheduler.running,
         scheduler.levels.of(1).waiting,
         scheduler.levels.of(2).waiting,

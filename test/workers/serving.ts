@@ -12,7 +12,7 @@ import type { WarmUp } from '../../src/models/warm-up.ts'
 import { RunTimes } from '../../src/schedule/estimates.ts'
 import type { StagingBuffer, StagingPool } from '../../src/native/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
-import { InferRequest } from '../../src/request/infer-request.ts'
+import { InferRequest, type Preparation } from '../../src/request/infer-request.ts'
 import { Joining } from '../../src/schedule/joining.ts'
 import { ModelInstances } from '../../src/models/scaling/model-instances.ts'
 import { Scaling } from '../../src/models/scaling/scaling.ts'
@@ -292,8 +292,11 @@ export class Served {
   }
 
   /** Sends a request whose rows hold `value` in all `length` places. */
-  send(value: number, options: InferOptions & { rows?: number; length?: number } = {}): Sent {
-    const { rows = 1, length = 4, ...rest } = options
+  send(
+    value: number,
+    options: InferOptions & { rows?: number; length?: number; preparation?: Preparation } = {},
+  ): Sent {
+    const { rows = 1, length = 4, preparation, ...rest } = options
     const { scheduler } = this
     const { maxBatchSize } = scheduler.metadata
     const feeds = {
@@ -303,7 +306,10 @@ export class Served {
         data: new Float32Array(rows * length).fill(value),
       },
     }
-    const parsed = this.#parser.parse(feeds as never, rows > maxBatchSize)
+    const parsed = {
+      ...this.#parser.parse(feeds as never, rows > maxBatchSize),
+      ...(preparation && { preparation }),
+    }
     const level = scheduler.levels.of(rest.priority)
     const { promise, resolve, reject } = deferred<ReportedOutputs<Outputs>>()
     const settle =

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import * as v from 'valibot'
 import { nextTurn } from '../../base/clock.ts'
 import type { InferenceEngine } from '../../engine.ts'
@@ -47,7 +48,9 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       return false
     }
     route ??= new HttpFailure(404, 'Not Found: this server has only the KServe protocol, at /v2 and below.')
-    if (response.socket === null) await pipelined.turn() // it waits for the response to an earlier request
+    // Its response waits for the one to an earlier request.
+    const pipelined = response.socket === null ? PipelinedRequests.of(request.socket) : undefined
+    if (pipelined !== undefined && !(await pipelined.turn(response))) return true
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route
@@ -58,33 +61,105 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       await exchange.send(jsonReply({ error: message }, status, headers))
     } finally {
       exchange.end()
+      pipelined?.ended()
     }
     return true
   }
 }
 
-/** Pipelined requests that begin in one turn of the event loop. */
+/** Pipelined requests that begin in one turn of the event loop, of all connections together. */
 const mostPerTurn = 2
+/** Pipelined requests of a connection that may be in flight. When as many wait, its socket is not read. */
+const mostOfConnection = 64
 
-/** Spaces pipelined requests, as hundreds of them come in one packet and other clients would wait for all. */
+/**
+ * The pipelined requests of a connection. Hundreds come in one packet, and other clients would wait for all:
+ * they begin in turns of the event loop, and connections take turns. Node.js stops reading a socket only when
+ * answers pile up. Requests that wait, here or for a model, have no answer yet, so they are limited here. What
+ * has been read of a socket cannot be put back: about 64 KiB of requests wait in addition to the limit.
+ */
 class PipelinedRequests {
-  readonly #waiting: (() => void)[] = []
+  static readonly #ofSockets = new WeakMap<Socket, PipelinedRequests>()
+  /** Connections whose next request may begin, in the order of their turns. */
+  static readonly #ready = new Set<PipelinedRequests>()
+  static #turnIsDue = false
 
-  /** Resolves when the request may begin. */
-  turn(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#waiting.push(resolve) === 1) nextTurn(this.#begin)
+  readonly #socket: Socket
+  readonly #waiting: { readonly response: ServerResponse; readonly begin: (begins: boolean) => void }[] = []
+  #inFlight = 0
+
+  static of(socket: Socket): PipelinedRequests {
+    const known = PipelinedRequests.#ofSockets.get(socket)
+    if (known !== undefined) return known
+    const requests = new PipelinedRequests(socket)
+    PipelinedRequests.#ofSockets.set(socket, requests)
+    return requests
+  }
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.on('resume', this.#holdBack) // Node.js resumes a socket after each request that it has read
+    socket.once('close', () => {
+      for (const { begin } of this.#waiting.splice(0)) begin(false)
     })
   }
 
-  readonly #begin = (): void => {
-    for (const begin of this.#waiting.splice(0, mostPerTurn)) begin()
-    if (this.#waiting.length > 0) nextTurn(this.#begin)
+  /** Resolves when the request may begin, or with `false` if the connection closes before. */
+  turn(response: ServerResponse): Promise<boolean> {
+    if (this.#socket.destroyed) return Promise.resolve(false)
+    return new Promise((begin) => {
+      const request = { response, begin }
+      this.#waiting.push(request)
+      this.#holdBack()
+      this.#queue()
+      // Middleware may have changed the order. When the response is the next to be sent, the others wait for it.
+      response.once('socket', () => {
+        const at = this.#waiting.indexOf(request)
+        if (at > 0) this.#waiting.unshift(...this.#waiting.splice(at, 1))
+        this.#queue()
+      })
+    })
+  }
+
+  /** A request that has begun is answered, or its client has gone. */
+  ended(): void {
+    this.#inFlight--
+    this.#queue()
+  }
+
+  readonly #holdBack = (): void => {
+    // A socket that is paused while Node.js is about to resume it is read nevertheless, until it emits 'pause' again.
+    if (this.#waiting.length >= mostOfConnection) this.#socket.pause().emit('pause')
+  }
+
+  #queue(): void {
+    const [first] = this.#waiting
+    if (first === undefined || (this.#inFlight >= mostOfConnection && first.response.socket === null)) return
+    PipelinedRequests.#ready.add(this)
+    if (!PipelinedRequests.#turnIsDue) nextTurn(PipelinedRequests.#beginSome)
+    PipelinedRequests.#turnIsDue = true
+  }
+
+  #begin(): void {
+    PipelinedRequests.#ready.delete(this)
+    const request = this.#waiting.shift()
+    if (request === undefined) return // the connection has closed
+    this.#inFlight++
+    request.begin(true)
+    if (this.#waiting.length === mostOfConnection - 1) this.#socket.resume()
+    this.#queue()
+  }
+
+  static readonly #beginSome = (): void => {
+    let left = mostPerTurn
+    for (const requests of PipelinedRequests.#ready) {
+      if (left-- === 0) break
+      requests.#begin()
+    }
+    PipelinedRequests.#turnIsDue = PipelinedRequests.#ready.size > 0
+    if (PipelinedRequests.#turnIsDue) nextTurn(PipelinedRequests.#beginSome)
   }
 }
-
-/** Those of all handlers of this thread. */
-const pipelined = new PipelinedRequests()
 
 function answer(
   route: Route,

@@ -66,7 +66,11 @@ export class EngineMetrics implements RequestObserver {
     const gauge = (name: string, description: string, unit: string) =>
       meter.createObservableGauge(name, { description, unit, valueType: ValueType.INT })
     this.#gauges = [
-      gauge('zerohop.requests.pending', 'Requests accepted and not yet started.', '{request}'),
+      gauge(
+        'zerohop.requests.pending',
+        'Requests accepted and not yet started, and answers that wait for earlier ones.',
+        '{request}',
+      ),
       gauge('zerohop.instances', 'Instances that serve.', '{instance}'),
       gauge('zerohop.staging.used', 'Staging memory in use.', 'By'),
     ]

@@ -85,7 +85,7 @@ export const tritonFamilies: readonly MetricFamily[] = [
   duration('nv_inference_compute_output_duration_us', 'duration of copying outputs', 'computeOutput'),
   {
     name: 'nv_inference_pending_request_count',
-    help: 'Number of inference requests that wait to be run',
+    help: 'Number of inference requests that wait to be run, or with preserveOrdering for earlier answers',
     type: 'gauge',
     samples: perVersion(({ pendingRequestCount }) => pendingRequestCount),
   },

@@ -176,6 +176,18 @@ export class DecodeLine {
     return aheadMs / limit
   }
 
+  /** Estimated milliseconds until all tasks that wait or run now are done. */
+  get doneInMs(): number {
+    const nowMs = this.#nowMs()
+    let runningMs = 0
+    for (const endsAtMs of this.#endsAtMs.values()) runningMs = Math.max(runningMs, endsAtMs - nowMs)
+    const { size } = this.#tasks
+    if (size === 0) return runningMs
+    // All decoders share what waits, but the last task has one of them.
+    const lastMs = this.#allWaitingMs / size
+    return Math.max(runningMs, this.waitMs(Infinity) + lastMs * (1 - 1 / limit))
+  }
+
   get #allWaitingMs(): number {
     let sumMs = 0
     for (const ms of this.#waitingMs.values()) sumMs += ms

@@ -154,6 +154,14 @@ export class ImageDecoding {
     return { mostMs, inMs: Math.max(mostMs, sumMs / imageConcurrency()) }
   }
 
+  /** Estimates when all images are decoded that came before now. */
+  estimateAll(): ReadyEstimate {
+    const inMs = this.#line.doneInMs
+    const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
+    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(inMs / mostMs)
+    return { inMs, spreadMs, isNext: false }
+  }
+
   // ── for its requests ──
   /** An error of the image of an input, which is a request's only `source` outside of models. */
   named(input: string, error: unknown): unknown {

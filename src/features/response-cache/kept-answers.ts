@@ -85,9 +85,12 @@ export function isShared({ data, preparation }: ParsedFeeds): boolean {
  * before.
  */
 export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
-  const own = (values: ParsedFeeds['data'][number]) =>
-    ArrayBuffer.isView(values) ? ownData(plainView(values)) : values
   const { preparation } = feeds
+  // What stands for an image until it is decoded is never written, and is the same for all.
+  const own = (values: ParsedFeeds['data'][number], index: number) =>
+    ArrayBuffer.isView(values) && preparation?.sources.has(index) !== true
+      ? ownData(plainView(values))
+      : values
   return {
     ...feeds,
     data: feeds.data.map(own),

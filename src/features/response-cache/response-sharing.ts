@@ -29,7 +29,7 @@ import {
 import { RequestKeys } from './request-keys.ts'
 import type { BatchTimes } from '../../observe/model-stats.ts'
 import { Expiries } from '../../schedule/expiries.ts'
-import { AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
+import { type AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
 
 /** A parsed and checked request. */
 interface Asked {
@@ -79,7 +79,7 @@ export class ResponseSharing {
     this.#kept = maxBytes > 0 ? new KeptAnswers(maxBytes) : null
     this.#inFlight = coalesce ? new Map() : null
     this.#alarm = new Alarm(this.#clock, () => this.#expire())
-    this.#order = config.preserveOrdering ? new AnswerOrder() : null
+    this.#order = scheduler.order
   }
 
   /** For a newly loaded model; `null` if every request has its own run. */
@@ -134,10 +134,14 @@ export class ResponseSharing {
   }
 
   #hit(caller: Caller, { outputs, report }: KeptAnswer): void {
-    const { enqueuedAtMs } = caller
+    const { enqueuedAtMs, level } = caller
+    this.#counted.hits++
+    if (this.#order !== null && level.full && !this.#order.isNext(caller)) {
+      this.#countFailure(caller, 'queueFull')
+      return this.#reject(caller, this.#scheduler.queueFull(caller))
+    }
     const own = answerOf(caller, copyOutputs(outputs), () => cachedReport(report))
     const nowMs = this.#clock.nowMs()
-    this.#counted.hits++
     this.#counted.hitMs += nowMs - enqueuedAtMs
     caller.observation?.shared({
       how: 'cached',
@@ -301,7 +305,7 @@ export class ResponseSharing {
   /** Rejects a caller at once, whatever came before it. */
   #reject(caller: Caller, reason: unknown, isWithdrawn = false): void {
     caller.fail(reason, isWithdrawn)
-    this.#order?.release()
+    this.#order?.left(caller)
   }
 
   /** The times of a run are charged to the first caller that is answered; for the others they are zero. */
