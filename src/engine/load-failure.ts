@@ -88,10 +88,11 @@ export async function notAModel(
   config: ResolvedConfig,
   cause: Error,
 ): Promise<InferenceError | null> {
-  if (config.function !== null || !noModel.test(cause.message)) return null
+  const [said] = noModel.exec(cause.message) ?? []
+  if (config.function !== null || said === undefined) return null
   const { whyUnreadable } = await import('../onnx/read-onnx-file.ts') // seldom needed
   const why = await whyUnreadable(config)
-  return why === null ? null : unloadable(model, config, why, { cause })
+  return why === null ? null : unloadable(model, config, `${why}. ONNX Runtime says: ${said}`, { cause })
 }
 
 /** Error codes that say nothing about the file: the process, or the system, has too many open files. */

@@ -86,7 +86,7 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
     [
       'the file is empty',
       small.emptyFile,
-      /: it is not a readable ONNX model: it has no graph, and no other byte$/,
+      /: it is not a readable ONNX model: it has no graph, and no other byte\. ONNX Runtime says: ModelProto does not have a graph$/,
     ],
   ])('when %s', async (_, path, sentence) => {
     const error: unknown = await engine.load('refused', { path: path() }).catch((reason: unknown) => reason)
