@@ -1,5 +1,5 @@
 import { Buffer, isUtf8 } from 'node:buffer'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import { messageOf } from './message-of.ts'
 import type { Pieces } from './slices.ts'
 import { putValue } from '../tensor/tensor.ts'
@@ -145,12 +145,9 @@ class JsonText {
   }
 
   unreadable(hint?: string): InferenceError {
-    return invalidArgument(
-      this.#what,
-      'a JSON object',
-      'what cannot be parsed',
-      hint === undefined ? {} : { hint },
-    )
+    const [name, expected, received] = [this.#what, 'a JSON object', 'text that cannot be parsed']
+    const message = `${name}: expected ${expected}, received ${received}${hint === undefined ? '' : `. ${hint}`}`
+    return new InferenceError('ERR_INVALID_ARG', message, { name, expected, received })
   }
 
   /** Parses one of the large values. */

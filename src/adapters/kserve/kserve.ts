@@ -255,17 +255,21 @@ const ofRepository = /^\/v2\/repository\/models\/([^/]+)\/(load|unload)$/
 const refused: readonly (readonly [path: RegExp, what: string, instead: string])[] = [
   [
     /^\/v2\/systemsharedmemory(\/|$)/,
-    'System shared memory',
+    'System shared memory is',
     'Send tensors as binary data; within one machine zerohop/processes shares memory',
   ],
-  [/^\/v2\/cudasharedmemory(\/|$)/, 'CUDA shared memory', 'Send tensors as binary data'],
+  [/^\/v2\/cudasharedmemory(\/|$)/, 'CUDA shared memory is', 'Send tensors as binary data'],
   [
     /^\/v2\/(models\/[^/]+\/)?trace\/setting$/,
-    'The trace settings',
+    'Trace settings are',
     'Trace with engine.trace in the process that serves',
   ],
-  [/^\/v2\/logging$/, 'The log settings', 'Listen to the events of the engine in the process that serves'],
-  [/^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/generate(_stream)?$/, 'The generate extension', 'Call infer'],
+  [/^\/v2\/logging$/, 'Log settings are', 'Listen to the events of the engine in the process that serves'],
+  [
+    /^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/generate(_stream)?$/,
+    'The generate extension is',
+    'Call infer',
+  ],
 ]
 
 const posted: ReadonlySet<Route['to']> = new Set<Route['to']>(['infer', 'index', 'load', 'unload'])
@@ -289,7 +293,7 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
   }
   const [, what, instead] = refused.find(([pattern]) => pattern.test(path)) ?? []
   if (what !== undefined)
-    throw new HttpFailure(501, `${what} is not supported (${path.slice(0, 200)}). ${instead}.`)
+    throw new HttpFailure(501, `${what} not supported (${path.slice(0, 200)}). ${instead}.`)
   throw new HttpFailure(404, `Not Found: the protocol has no ${path.slice(0, 200)}`)
 }
 

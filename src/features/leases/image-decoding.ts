@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { dimsOf, type ResolvedImageOptions } from '../../options/image-options.ts'
 import type { Feeds } from '../../options/model-signature.ts'
 import { typed } from '../../options/plain-options.ts'
-import { invalidArgument } from '../../errors.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
 import { newRow, tookTooLong } from '../image/decode-image.ts'
 import { DecodeLine, type DecodeTask, imageConcurrency, within } from '../image/decode-queue.ts'
 import { imageKind, type ImageKind } from '../image/image-kind.ts'
@@ -91,17 +91,10 @@ export class ImageDecoding {
     let standIns: { -readonly [Name in keyof Feeds]: Feeds[Name] }
     try {
       for (const input of this.#inputs) {
-        const { name, options } = input
+        const { name } = input
         const bytes = Object.hasOwn(feeds, name) ? (feeds as Feeds)[name] : undefined
         if (kindOf(bytes) === 'Uint8Array')
-          encoded.push({
-            input,
-            bytes: bytes as Uint8Array,
-            kind: imageKind(
-              bytes as Uint8Array,
-              checkBytes(bytes as Uint8Array, bytes as Uint8Array, options),
-            ),
-          })
+          encoded.push({ input, bytes: bytes as Uint8Array, kind: this.#kindOf(input, bytes as Uint8Array) })
         else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes))
           throw invalidArgument(
             `input '${name}'`,
@@ -119,6 +112,14 @@ export class ImageDecoding {
     for (const { input } of encoded)
       standIns[input.name] = (input.standIn ??= this.#tensorOf(input, newRow(input.options))) as Feeds[string]
     return { feeds: standIns, preparation: new ImagePreparation(this, encoded, isAll) }
+  }
+
+  #kindOf({ name, options }: ImageInput, bytes: Uint8Array): ImageKind {
+    try {
+      return imageKind(bytes, checkBytes(bytes, bytes, options))
+    } catch (error) {
+      throw this.named(name, error)
+    }
   }
 
   /**
@@ -165,6 +166,19 @@ export class ImageDecoding {
   }
 
   // ── for its requests ──
+  /** An error of the image of an input, which is a request's only `source` outside of models. */
+  named(input: string, error: unknown): unknown {
+    if (!(error instanceof InferenceError) || error.code !== 'ERR_IMAGE_DECODE') return error
+    const { model } = this.#for
+    const { message, argument, expected, received, cause } = error
+    const where = `input '${input}'`
+    return new InferenceError(
+      'ERR_IMAGE_DECODE',
+      `${where} of model '${model}': ${message.replace(/^source: /, '')}`,
+      { model, name: argument === 'source' ? where : argument!, expected, received, cause },
+    )
+  }
+
   /** What decoding some images takes at best, in milliseconds. */
   leastMs(kinds: readonly ImageKind[]): number {
     return this.#togetherMs(kinds, true).inMs
@@ -324,7 +338,7 @@ class ImagePreparation implements Preparation {
     const inTime = within(work, options.timeoutMs, () => tookTooLong(bytes, options))
     inTime.then(
       (rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs),
-      (error: unknown) => this.#failed(error),
+      (error: unknown) => this.#failed(this.#decoding.named(input.name, error)),
     )
     await work.catch(() => {})
   }
