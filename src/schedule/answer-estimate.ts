@@ -1,6 +1,6 @@
 import type { ReadyEstimate } from '../request/infer-request.ts'
 import { deadlineMarginMs } from './request-queue.ts'
-import { type RunTimes, spreadOfSumMs } from './estimates.ts'
+import type { RunTimes } from './estimates.ts'
 
 /** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
@@ -80,4 +80,12 @@ export function estimatedAnswerMs(
   // The one that runs now is one of them.
   const spreadOfAllMs = Math.hypot(spreadOfSumMs(runsAhead + 2, spreadMs, expectedMs), ready.spreadMs)
   return expectedMs + runTimes.safetyFactor.reserveMs(spreadOfAllMs, expectedMs) + admissionMarginMs
+}
+
+/**
+ * How far the sum of so many runs spreads, if one of 100 takes `spreadMs` longer than usual: as independent errors do. Rare runs that are
+ * very slow do not follow each other, so it is never more than one of them and as much again as is expected.
+ */
+export function spreadOfSumMs(runs: number, spreadMs: number, expectedMs: number): number {
+  return Math.min(Math.sqrt(runs) * spreadMs, spreadMs + expectedMs)
 }

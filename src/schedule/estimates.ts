@@ -468,14 +468,6 @@ export class Spread {
   }
 }
 
-/**
- * How far the sum of so many runs spreads, if one of 100 takes `spreadMs` longer than usual: as independent errors do. Rare runs that are
- * very slow do not follow each other, so it is never more than one of them and as much again as is expected.
- */
-export function spreadOfSumMs(runs: number, spreadMs: number, expectedMs: number): number {
-  return Math.min(Math.sqrt(runs) * spreadMs, spreadMs + expectedMs)
-}
-
 /** The last so many values. */
 export class Recent {
   readonly #ring: Float64Array

@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { PriorityLevel, WaitingRequest } from '../../src/request/infer-request.ts'
-import { admissionMarginMs, type Backlog, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
+import {
+  admissionMarginMs,
+  type Backlog,
+  estimatedAnswerMs,
+  spreadOfSumMs,
+} from '../../src/schedule/answer-estimate.ts'
 import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
 import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
-import { Estimator, RunTimes, SafetyFactor, spreadOfSumMs } from '../../src/schedule/estimates.ts'
+import { Estimator, RunTimes, SafetyFactor } from '../../src/schedule/estimates.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 import { mulberry32 } from '../models/random.ts'
 import { noPolicy } from '../queue/recorder.ts'

@@ -9,7 +9,8 @@ import { imageKind, type ImageKind } from '../image/image-kind.ts'
 import { checkBytes } from '../image/image-source.ts'
 import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
-import { outdatedTimes, Recent, Spread, spreadOfSumMs } from '../../schedule/estimates.ts'
+import { spreadOfSumMs } from '../../schedule/answer-estimate.ts'
+import { outdatedTimes, Recent, Spread } from '../../schedule/estimates.ts'
 import type {
   Preparation,
   Prepared,
