@@ -330,6 +330,7 @@ describe('an inspector', () => {
     const statusOf = async (at: string) => (await fetch(url + at)).status
     expect([await statusOf(path), await statusOf(`${path}?token=1`)]).toEqual([200, 200])
     if (path !== '/') expect([await statusOf(`${path}/`), await statusOf('/')]).toEqual([200, 404])
+    else expect([await statusOf('/inspector'), await statusOf('/inspector/')]).toEqual([200, 200])
     for (const other of ['/nope', '/favicon.ico', '/inspectorfoo', `${path}/favicon.ico`])
       expect(await statusOf(other)).toBe(404)
     expect((await fetch(`${url}/nope`, { method: 'POST' })).status).toBe(404)

@@ -46,16 +46,17 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
     intervalMs,
     maxClients,
   )
+  const paths = path === undefined ? ['', '/inspector'] : [path]
   let page: SentPage | null = null
   let isClosed = false
 
   const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
     const { method, headers } = request
-    const isOwn = isForPage(request, path)
+    const isOwn = isForPage(request, paths)
     const isRead = method === 'GET' || method === 'HEAD'
     if (next !== undefined && !(isOwn && isRead)) return next()
     if (response.destroyed) return // the client left while earlier handlers, such as authentication, ran
-    if (!isOwn) return refuse(response, 404, `The page is at ${path === '' ? '/' : path}.`)
+    if (!isOwn) return refuse(response, 404, `The page is at ${paths.at(-1) || '/'}.`)
     if (!isRead) return refuse(response, 405, 'This page is read-only.', { allow: 'GET, HEAD' })
     if (isClosed) return refuse(response, 503, 'The inspector is closed.')
     if (isByForeignName(request, allowedHosts))
@@ -88,9 +89,9 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
  */
 function isForPage(
   { url = '', route }: IncomingMessage & { readonly route?: unknown },
-  path: string,
+  paths: readonly string[],
 ): boolean {
-  return route !== undefined || withoutSlash(url.split(/[?#]/, 1)[0]!) === path
+  return route !== undefined || paths.includes(withoutSlash(url.split(/[?#]/, 1)[0]!))
 }
 
 function withoutSlash(path: string): string {
@@ -107,7 +108,7 @@ export interface InspectorOptions {
   /** Heading of the page, at most 200 characters. Default: `zerohop inspector`. */
   readonly title?: string | undefined
   /**
-   * Path of the page in the URLs of requests. Express removes the path of `app.use()` from them. Default: `/`.
+   * Path of the page in the URLs of requests. Express removes the path of `app.use()` from them. Default: `/` and `/inspector`.
    */
   readonly path?: string | undefined
   /** Interval between frames, in milliseconds: 100 to 60 000. Default: 1000. */
@@ -138,7 +139,6 @@ const optionsSchema = optionsOf({
       ),
       v.transform(withoutSlash),
     ),
-    '/',
   ),
   intervalMs: v.optional(wholeFrom(100, 60_000), 1000),
   maxClients: v.optional(wholeFrom(1, 1000), 16),
