@@ -234,6 +234,10 @@ describe('JSON of a large tensor', () => {
       status: 400,
       json: { error: expect.stringContaining('data[11999]: expected a string') as string },
     })
+    expect(await send(data.with(7, 'a\ud800'))).toMatchObject({
+      status: 400,
+      json: { error: expect.stringContaining('data[7]: expected a string of whole characters') as string },
+    })
   })
 })
 
@@ -339,5 +343,6 @@ describe('JSON whose numbers stay as they are', () => {
     )
     expect(numbersText(Float32Array.of(1, NaN, -Infinity, Infinity))).toBe('1,"NaN","-Infinity","Infinity"')
     expect(numbersText(Float64Array.of(0.1, 1e300))).toBe('0.1,1e+300')
+    expect(numbersText(Float32Array.of(0, -0, 2))).toBe('0,-0.0,2')
   })
 })

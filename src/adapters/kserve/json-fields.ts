@@ -125,16 +125,13 @@ function withQuotes(text: string): string {
 }
 
 /**
- * Numbers as elements of a JSON array. Bigints keep all digits; numbers that JSON cannot express are quoted.
+ * Numbers as elements of a JSON array. Bigints keep all digits, -0 its sign; numbers that JSON cannot express are quoted.
  */
 export function numbersText(elements: ArrayLike<number | bigint> & { join(): string }): string {
-  const isFinite = !Array.prototype.some.call(
-    elements,
-    (element: number | bigint) => typeof element === 'number' && !Number.isFinite(element),
-  )
-  return isFinite
-    ? elements.join()
-    : Array.from(elements, (element) =>
-        typeof element === 'number' && !Number.isFinite(element) ? `"${element}"` : String(element),
-      ).join()
+  const isSpecial = (element: number | bigint) =>
+    typeof element === 'number' && (!Number.isFinite(element) || Object.is(element, -0))
+  if (!Array.prototype.some.call(elements, isSpecial)) return elements.join()
+  return Array.from(elements, (element) =>
+    !isSpecial(element) ? String(element) : element === 0 ? '-0.0' : `"${element}"`,
+  ).join()
 }
