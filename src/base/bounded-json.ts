@@ -17,7 +17,7 @@ interface JsonLimits {
 /** Deepest nesting of arrays and objects: more than the dimensions of a tensor. */
 const mostDepth = 64
 /** Most members of an object. With hundreds of thousands of names, adding and listing them takes seconds. */
-const mostMembers = 8192
+export const mostMembers = 4096
 /** Longer JSON is parsed in pieces. The worst JSON of this length takes a few milliseconds. */
 const pieceBytes = 2 ** 15
 /** No name and value parsed at once are longer than this. More must be spaces, or one number. */
@@ -29,7 +29,7 @@ const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
 const [arrayBegin, arrayEnd, objectBegin, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Parses bytes as `JSON.parse` does, in pieces. Depth, number of values and members of each object (8192) are
+ * Parses bytes as `JSON.parse` does, in pieces. Depth, number of values and members of each object (4096) are
  * checked before anything is parsed, as a few bytes of JSON take many times their size in memory. Names of more
  * than 32 768 bytes are refused, and so are 128 KiB of spaces in one place, which would only take time.
  *

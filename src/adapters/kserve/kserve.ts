@@ -417,7 +417,7 @@ export interface KserveOptions {
   maxJsonBytes?: number
   /**
    * Most values and names in that JSON, most text elements in binary `BYTES`, and most classes in an output
-   * with `classification`. Each takes many times its size in memory. An object may have 8192 names, whatever
+   * with `classification`. Each takes many times its size in memory. An object may have 4096 names, whatever
    * this limit is: one with more is refused with `ERR_INVALID_ARG`. Default 1 048 576.
    */
   maxJsonValues?: number

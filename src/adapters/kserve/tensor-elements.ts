@@ -12,6 +12,7 @@ import {
   storageOf,
   type TensorData,
 } from '../../tensor/tensor.ts'
+import { isText, nonFinite } from './json-fields.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
 /** Deepest nesting of arrays in tensor data. */
@@ -31,8 +32,6 @@ const bigRanges: Partial<Record<ElementType, readonly [least: bigint, most: bigi
   int64: [-(2n ** 63n), 2n ** 63n - 1n],
   uint64: [0n, 2n ** 64n - 1n],
 }
-/** Float values that JSON cannot express as numbers. */
-const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'])
 
 /**
  * Elements of a tensor with JSON data, flat or nested. Every element is checked, and none is rounded to
@@ -58,7 +57,8 @@ export function* jsonElements(
   if (items.length !== count)
     throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
   const expected = expectedOf(type)
-  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index])
+  const wrong = (index: number) =>
+    invalidArgument(`${what}.data[${index}]`, expected, nonFinite.get(items[index]) ?? items[index])
   const isRight = checkOf(type)
   if (type === 'string') {
     for (let index = 0; index < count; index++) {
@@ -72,7 +72,9 @@ export function* jsonElements(
   for (let index = 0; index < count; index++) {
     const item = items[index]
     if (!isRight(item)) throw wrong(index)
-    elements[index] = (isBig ? BigInt(item as number) : Number(item)) as number
+    elements[index] = (
+      isBig ? BigInt(item as number) : typeof item === 'string' ? nonFinite.get(item)! : Number(item)
+    ) as number
     if (index % pieceElements === pieceElements - 1) yield
   }
   return elements
@@ -105,7 +107,7 @@ function checkOf(type: ElementType): (item: unknown) => boolean {
       (item as bigint) <= big[1]
   if (type === 'bool') return (item) => typeof item === 'boolean'
   // Half of a surrogate pair has no bytes in UTF-8: the model would receive another character.
-  if (type === 'string') return (item) => typeof item === 'string' && item.isWellFormed()
+  if (type === 'string') return (item) => isText(item)
   // 1e999 becomes infinite when parsed, 1e39 when stored as float32; neither was written as infinity.
   const isFinite =
     type === 'float32'
