@@ -420,8 +420,9 @@ export interface KserveOptions {
   /** Most bytes of JSON in a body, and of text in binary `BYTES`. Default 16 MiB. */
   maxJsonBytes?: number
   /**
-   * Most values and names in that JSON, and most text elements in binary `BYTES`. Each takes many times its
-   * size in memory. Default 1 048 576.
+   * Most values and names in that JSON, most text elements in binary `BYTES`, and most classes in an output
+   * with `classification`. Each takes many times its size in memory. An object may have 4096 names, whatever
+   * this limit is: one with more is refused with `ERR_INVALID_ARG`. Default 1 048 576.
    */
   maxJsonValues?: number
   /**
