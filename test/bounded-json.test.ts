@@ -49,7 +49,7 @@ describe('JSON in pieces', () => {
     ['a comma behind a large item', `[[${'1,'.repeat(long)}1],]`], ['a comma before one', `[,[${'1,'.repeat(long)}1]]`], ['two between', `[1,,[${'1,'.repeat(long)}1]]`],
     ['no comma behind', `[[${'1,'.repeat(long)}1]1]`], ['no comma before', `[1[${'1,'.repeat(long)}1]]`], ['a minus before', `[-[${'1,'.repeat(long)}1]]`],
     ['no name', `{[${'1,'.repeat(long)}1]}`], ['no colon', `{"a"[${'1,'.repeat(long)}1]}`], ['a name in an array', `["a":[${'1,'.repeat(long)}1]]`],
-    ['no name in many', `{${'"a":1,'.repeat(long)}1}`], ['a text that does not end', `["${'x'.repeat(long)}]`], ['a line within a text', `["${'x'.repeat(long)}\n"]`],
+    ['no name in many', `{${`"a":"${'x'.repeat(long / 1000)}",`.repeat(4000)}1}`], ['too many names', `{${'"a":1,'.repeat(4097)}"a":1}`], ['a text that does not end', `["${'x'.repeat(long)}]`], ['a line within a text', `["${'x'.repeat(long)}\n"]`],
     ['a broken escape', `["${'x'.repeat(long)}\\x"]`], ['another bracket', `[${'1,'.repeat(long)}1}`], ['another bracket within', `[[${'1,'.repeat(long)}1},1]`],
     ['no end', `{"a":[${'1,'.repeat(long)}`], ['an end too many', `[${'1,'.repeat(long)}1]]`], ['something behind', `[${'1,'.repeat(long)}1] x`],
     ['a name for a name', `{"${'x'.repeat(long)}":1}`], ['digits without end', `[${'1'.repeat(10 * long)}]`], ['nothing', ''], ['a word', 'nothing'],
@@ -62,7 +62,7 @@ describe('JSON in pieces', () => {
         code: 'ERR_INVALID_ARG',
         argument: 'The JSON',
         message: expect.stringMatching(
-          /^The JSON: expected (a JSON object, received text that cannot be parsed|fewer than)/,
+          /^The JSON: expected (a JSON object, received text that cannot be parsed|fewer than|objects with 4096 names)/,
         ),
       }),
     )
