@@ -45,7 +45,7 @@ export interface ErrorCodes {
   /**
    * The queue is at `maxQueueSize`.
    *
-   * Answer 503 or 429, and try again after `retryAfterMs`.
+   * Answer [503](#http-status), and try again after `retryAfterMs`.
    */
   ERR_QUEUE_FULL: 'overload'
   /**
@@ -58,7 +58,7 @@ export interface ErrorCodes {
   /**
    * The answer cannot come within `deadlineMs`. `estimatedMs` is the estimated time it would take.
    *
-   * Answer 503 or 504, or allow more time.
+   * Answer [504](#http-status), or allow more time.
    */
   ERR_DEADLINE: 'overload'
   /**

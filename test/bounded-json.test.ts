@@ -15,7 +15,7 @@ describe('JSON in pieces', () => {
   const documents: [what: string, text: string][] = [
     ['many numbers', `[${'1.5,-2e3, 7 ,'.repeat(long)}0]`],
     ['many objects', `[${'{"a":[1,{"b":"\\"}{"}]},'.repeat(long / 10)}{}]`],
-    ['many names', `{${Array.from({ length: 9000 }, (_, at) => `"n${at}":${at}`).join()}}`],
+    ['many names', `{${Array.from({ length: 4000 }, (_, at) => `"n${at}":${at}`).join()}}`],
     ['a long text', JSON.stringify('é\n"\\\u{1f41f}a'.repeat(long))],
     ['a long text of escapes', `"${'\\u00e9\\ud83d\\udc1f\\\\\\"'.repeat(long / 10)}"`],
     [
@@ -49,7 +49,7 @@ describe('JSON in pieces', () => {
     ['a comma behind a large item', `[[${'1,'.repeat(long)}1],]`], ['a comma before one', `[,[${'1,'.repeat(long)}1]]`], ['two between', `[1,,[${'1,'.repeat(long)}1]]`],
     ['no comma behind', `[[${'1,'.repeat(long)}1]1]`], ['no comma before', `[1[${'1,'.repeat(long)}1]]`], ['a minus before', `[-[${'1,'.repeat(long)}1]]`],
     ['no name', `{[${'1,'.repeat(long)}1]}`], ['no colon', `{"a"[${'1,'.repeat(long)}1]}`], ['a name in an array', `["a":[${'1,'.repeat(long)}1]]`],
-    ['no name in many', `{${'"a":1,'.repeat(long)}1}`], ['a text that does not end', `["${'x'.repeat(long)}]`], ['a line within a text', `["${'x'.repeat(long)}\n"]`],
+    ['no name in many', `{${`"a":"${'x'.repeat(long / 1000)}",`.repeat(4000)}1}`], ['too many names', `{${'"a":1,'.repeat(4097)}"a":1}`], ['a text that does not end', `["${'x'.repeat(long)}]`], ['a line within a text', `["${'x'.repeat(long)}\n"]`],
     ['a broken escape', `["${'x'.repeat(long)}\\x"]`], ['another bracket', `[${'1,'.repeat(long)}1}`], ['another bracket within', `[[${'1,'.repeat(long)}1},1]`],
     ['no end', `{"a":[${'1,'.repeat(long)}`], ['an end too many', `[${'1,'.repeat(long)}1]]`], ['something behind', `[${'1,'.repeat(long)}1] x`],
     ['a name for a name', `{"${'x'.repeat(long)}":1}`], ['digits without end', `[${'1'.repeat(10 * long)}]`], ['nothing', ''], ['a word', 'nothing'],
@@ -58,7 +58,13 @@ describe('JSON in pieces', () => {
   ] // prettier-ignore
   it.each(broken)('is refused: %s', (_, text) => {
     expect(() => parse(text)).toThrow(
-      expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'The JSON' }),
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG',
+        argument: 'The JSON',
+        message: expect.stringMatching(
+          /^The JSON: expected (a JSON object, received text that cannot be parsed|fewer than|objects with 4096 names)/,
+        ),
+      }),
     )
   })
 
@@ -100,8 +106,25 @@ describe('the limits of JSON', () => {
   })
 
   it('count what is in texts for nothing', () => {
-    const text = JSON.stringify({ text: '[{,:'.repeat(1000) })
+    const text = JSON.stringify({ text: '[{,:'.repeat(1000), ':': ':'.repeat(10_000) })
     expect(parse(text, 10)).toEqual(JSON.parse(text))
+  })
+
+  it('bound the names of each object, however they are written, and before it is parsed', () => {
+    const names = (count: number, nameOf: (at: number) => string | number) =>
+      Array.from({ length: count }, (_, at) => `"${nameOf(at)}":1`).join()
+    for (const nameOf of [(at: number) => (at * 8191) % 4294967, (at: number) => `k${at}`, () => 'a']) {
+      const most = `{${names(4096, nameOf)}}`
+      expect(parse(most)).toEqual(JSON.parse(most))
+      const each = `[${most},{"a":${most},"b":${most}},{"c":[${most}]}]`
+      expect(parse(each)).toEqual(JSON.parse(each))
+      for (const wrong of [
+        `{${names(4097, nameOf)}x`,
+        `{"a":{${names(4097, nameOf)}x`,
+        `{${names(4096, nameOf)},"a":[{}],"b":{x`,
+      ])
+        expect(() => parse(wrong)).toThrow('The JSON: expected objects with 4096 names at most')
+    }
   })
 
   it('let through what is within them', () => {

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { trials } from '../bench/all-trials.ts'
+import { statusOfCode } from '../src/adapters/kserve/exchange.ts'
 import { batchReasons } from '../src/options/batching.ts'
 import { defaultInline } from '../src/options/engine-options.ts'
 import { resolveImageLimits } from '../src/options/image-options.ts'
@@ -49,13 +50,18 @@ const blocks = documents.flatMap(({ document, text }) =>
 )
 
 const examples = blocks.filter(({ language }) => language === 'js' || language === 'ts')
+/** Modules that another example of the page names: their first line is `// NAME.mjs`. */
+const modules = examples.flatMap(({ name, code }) => {
+  const [, file] = /^\/\/ ([\w-]+\.mjs)\n/.exec(code) ?? []
+  return file === undefined ? [] : [{ name, file, code }]
+})
 
 function run(file: string, args: string[]) {
   return promisify(execFile)(file, args, { cwd: root, timeout: 60_000 })
 }
 
 const mostRequestFiles = 20
-const mostRequestLines = 5_850
+const mostRequestLines = 5_900
 
 describe('README and what it links to', () => {
   it('links to documents and headings that are there', () => {
@@ -145,11 +151,12 @@ describe('README and what it links to', () => {
     expect(['js', 'ts', 'sh', 'text']).toEqual(expect.arrayContaining(blocks.map(({ language }) => language)))
   })
 
-  it.runIf(full).each(examples)(
+  it.runIf(full).each(examples.filter(({ name }) => !modules.some((each) => each.name === name)))(
     'runs the example "$title" of $document',
     async ({ name, language, code }) => {
       // Inside the package, where `import 'zerohop'` means this package.
       mkdirSync(`${root}.cache/readme`, { recursive: true })
+      for (const { file, code } of modules) writeFileSync(`${root}.cache/readme/${file}`, code)
       const file = `${root}.cache/readme/${name}.${language === 'js' ? 'mjs' : 'mts'}`
       writeFileSync(file, code)
       const { stdout } = await run(process.execPath, language === 'js' ? [file] : ['--import', 'tsx', file])
@@ -233,6 +240,22 @@ describe('README and what it links to', () => {
         .map(([, code]) => code!)
         .sort(),
     ).toEqual(known.sort())
+  })
+
+  it('has the HTTP statuses that KServe answers with', () => {
+    const [, table] = /^## HTTP status\n([^]*?)^## /m.exec(textOf('docs/reference/errors.md'))!
+    const rows = [...table!.matchAll(/^\| (\d+) \| (.*) \|$/gm)]
+    const listed = rows.flatMap(([, status, codes]) =>
+      codes!.split(', ').map((code) => [code.replaceAll('`', ''), Number(status)]),
+    )
+    expect(Object.fromEntries(listed)).toEqual(statusOfCode)
+    expect(listed).toHaveLength(Object.keys(statusOfCode).length)
+    const others = ['overload', 'service', 'upload'].flatMap((recipe) => [
+      ...textOf(`docs/recipes/${recipe}.md`).matchAll(/\['(ERR_\w+)', (\d+)\]/g),
+    ])
+    expect(others.length).toBeGreaterThan(15)
+    for (const [, code, status] of others)
+      expect([code, Number(status)]).toEqual([code, statusOfCode[code as never]])
   })
 
   it('lists every code of a warning, and no others', () => {

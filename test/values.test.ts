@@ -204,6 +204,36 @@ describe('work in slices', () => {
     expect(done()).toBe('ssAA')
   })
 
+  it('that is small is done before what is large, also if that is older', () => {
+    const { slices, work, turn, done } = manual()
+    for (const name of ['A', 'B']) void slices.run(work(name, 40), 10_000_000)
+    turn()
+    void slices.run(work('s', 8), 100)
+    for (let turns = 0; turns < 4; turns++) turn()
+    expect(done()).toBe('AAAA' + 'AAAA' + 'AAAA' + 'ssss' + 'AAAA' + 'ssss')
+  })
+
+  it.each([
+    ['small', 100],
+    ['large', 1e6],
+  ])('ends in twice the turns that it and older work need, whatever comes that is %s', (_, size) => {
+    const { slices, work, turn, done } = manual()
+    const later = () => {
+      for (const name of ['x', 'y']) void slices.run(work(name, 4), size)
+    }
+    later()
+    void slices.run(work('A', 40), 10_000_000)
+    void slices.run(work('B', 40), 9_000_000)
+    done()
+    for (let turns = 0; turns < 2 * (1 + 10 + 10); turns++) {
+      later()
+      turn()
+    }
+    const order = done()
+    expect(order.match(/A/g)).toHaveLength(40)
+    expect(order.match(/B/g)).toHaveLength(40)
+  })
+
   it('that is large is not begun while as much as may be is under way, what is small always is', () => {
     const { slices, work, turn, done } = manual()
     for (const [name, size] of [
@@ -214,12 +244,10 @@ describe('work in slices', () => {
       void slices.run(work(name, 8), size)
     turn()
     expect(done()).toBe('AAAACCCC') // C is the second that is begun
-    void slices.run(work('D', 2), 1e6)
+    void slices.run(work('D', 8), 1e6)
     void slices.run(work('s', 2), 100)
-    turn()
-    expect(done()).toBe('ssCC')
-    turn()
-    expect(done()).toBe('CCDD')
+    for (let turns = 0; turns < 6; turns++) turn()
+    expect(done()).toBe('AAAA' + 'ssCC' + 'BBBB' + 'CCDD' + 'BBBB' + 'DDDD')
   })
 
   it('ends with its signal, before it is begun and within, and others go on', async () => {

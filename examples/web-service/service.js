@@ -139,10 +139,7 @@ function addMetrics(service, engine) {
 
 /** Whoever reaches the service reaches it, too: put what you have for that before it. */
 function addInspector(service, engine) {
-  const inspect = inspector(engine, { title: 'The engine of the picture service' })
-  service.get('/inspector', (request, reply) => {
-    reply.hijack()
-    inspect(request.raw, reply.raw)
-  })
+  const inspect = inspector(engine, { path: '/inspector', title: 'The engine of the picture service' })
+  service.addHook('onRequest', (request, reply, done) => inspect(request.raw, reply.raw, done))
   service.addHook('preClose', async () => inspect.close()) // its events would never end
 }

@@ -1,5 +1,5 @@
 import { Buffer, isUtf8 } from 'node:buffer'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import { messageOf } from './message-of.ts'
 import type { Pieces } from './slices.ts'
 import { putValue } from '../tensor/tensor.ts'
@@ -16,6 +16,8 @@ interface JsonLimits {
 
 /** Deepest nesting of arrays and objects: more than the dimensions of a tensor. */
 const mostDepth = 64
+/** Most members of an object. With hundreds of thousands of names, adding and listing them takes seconds. */
+export const mostMembers = 4096
 /** Longer JSON is parsed in pieces. The worst JSON of this length takes a few milliseconds. */
 const pieceBytes = 2 ** 15
 /** No name and value parsed at once are longer than this. More must be spaces, or one number. */
@@ -27,9 +29,9 @@ const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
 const [arrayBegin, arrayEnd, objectBegin, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Parses bytes as `JSON.parse` does, in pieces. Depth and number of values are checked before anything is
- * parsed, as a few bytes of JSON take many times their size in memory. Names of more than 32 768 bytes are
- * refused, and so are 128 KiB of spaces in one place, which would only take time.
+ * Parses bytes as `JSON.parse` does, in pieces. Depth, number of values and members of each object (4096) are
+ * checked before anything is parsed, as a few bytes of JSON take many times their size in memory. Names of more
+ * than 32 768 bytes are refused, and so are 128 KiB of spaces in one place, which would only take time.
  *
  * @param what what is parsed, for errors.
  * @throws InferenceError `ERR_INVALID_ARG`.
@@ -60,6 +62,8 @@ class JsonMeasure {
   readonly #what: string
   readonly #limits: JsonLimits
   readonly #begins = new Int32Array(mostDepth)
+  /** Members of the objects that are open, by depth. */
+  readonly #members = new Int32Array(mostDepth + 1)
   #at = 0
   #depth = 0
   #values = 0
@@ -85,8 +89,12 @@ class JsonMeasure {
           stringBegin = -1
         }
       } else if (byte === quote) stringBegin = at
-      else if (byte === comma || byte === colon) this.#values++
-      else if (byte === arrayBegin || byte === objectBegin) {
+      else if (byte === comma) this.#values++
+      else if (byte === colon) {
+        this.#values++
+        if (++this.#members[this.#depth]! > mostMembers)
+          throw invalidArgument(this.#what, `objects with ${mostMembers} names at most`, 'one with more')
+      } else if (byte === arrayBegin || byte === objectBegin) {
         this.#values++
         if (this.#depth === mostDepth)
           throw invalidArgument(
@@ -95,6 +103,7 @@ class JsonMeasure {
             'deeper ones',
           )
         this.#begins[this.#depth++] = at
+        this.#members[this.#depth] = 0
       } else if ((byte === arrayEnd || byte === objectEnd) && this.#depth > 0) {
         const begin = this.#begins[--this.#depth]!
         if (bytes[begin] === byte - 2) this.#note(begin, at + 1) // both closing brackets follow their opening one by two in ASCII
@@ -145,12 +154,9 @@ class JsonText {
   }
 
   unreadable(hint?: string): InferenceError {
-    return invalidArgument(
-      this.#what,
-      'a JSON object',
-      'what cannot be parsed',
-      hint === undefined ? {} : { hint },
-    )
+    const [name, expected, received] = [this.#what, 'a JSON object', 'text that cannot be parsed']
+    const message = `${name}: expected ${expected}, received ${received}${hint === undefined ? '' : `. ${hint}`}`
+    return new InferenceError('ERR_INVALID_ARG', message, { name, expected, received })
   }
 
   /** Parses one of the large values. */

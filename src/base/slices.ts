@@ -6,20 +6,22 @@ export type Pieces<T> = Generator<void, T, void>
  * turns, and more while bodies arrive. With 1 ms per turn, one hostile client tripled the p99 of the others.
  */
 const turnMs = 0.5
-/** Most tasks in progress, as their partial results take memory. */
-const mostBegun = 2
 /** Partial results of smaller tasks are negligible. */
 const smallSize = 65_536
 
 /**
  * Does clients' work on the application's thread, about half a millisecond per turn of the event loop. Short work
- * is done at once. Among longer tasks the smallest goes first, so that small requests do not wait for large ones.
+ * is done at once. Longer tasks have the turns alternately, the smallest and then the oldest: small requests do not
+ * wait for large ones, and a task takes at most twice the turns that it and the older ones need, whatever comes later.
  */
 export class Slices {
   readonly #nowMs: () => number
   readonly #later: (callback: () => void) => void
-  readonly #begun = new Set<Task>()
-  readonly #waiting = new Set<Task>()
+  /** In the order of their arrival. */
+  readonly #tasks = new Set<Task>()
+  /** The large task that goes before older ones. It is the only one, as partial results take memory. */
+  #ahead: Task | null = null
+  #isTurnOfOldest = true
   /** Time used in this turn. */
   #usedMs = 0
   #turnIsDue = false
@@ -41,10 +43,9 @@ export class Slices {
   async run<T>(pieces: Pieces<T>, size: number, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
     const task = new Task(pieces, size)
-    const begins = this.#begun.size === 0 && this.#usedMs < turnMs
-    if (begins) this.#go(task)
+    if (this.#tasks.size === 0 && this.#usedMs < turnMs) this.#go(task)
     this.#turnLater()
-    if (!task.isDone) (begins ? this.#begun : this.#waiting).add(task)
+    if (!task.isDone) this.#tasks.add(task)
     const onAbort = () => this.#settle(task, () => task.reject(signal!.reason))
     if (!task.isDone) signal?.addEventListener('abort', onAbort)
     try {
@@ -56,6 +57,7 @@ export class Slices {
 
   readonly #turn = (): void => {
     this.#turnIsDue = false
+    this.#isTurnOfOldest = !this.#isTurnOfOldest
     this.#usedMs = 0
     while (this.#usedMs < turnMs) {
       const task = this.#next()
@@ -71,15 +73,15 @@ export class Slices {
     this.#later(this.#turn)
   }
 
-  /** The smallest task, within the limit of tasks in progress. */
   #next(): Task | undefined {
-    const begun = smallest(this.#begun)
-    const waiting = smallest(this.#waiting)
-    if (waiting === undefined || (begun !== undefined && begun.size <= waiting.size)) return begun
-    if (this.#begun.size >= mostBegun && waiting.size > smallSize) return begun
-    this.#waiting.delete(waiting)
-    this.#begun.add(waiting)
-    return waiting
+    const [oldest] = this.#tasks
+    if (oldest === undefined || this.#isTurnOfOldest) return oldest
+    const ahead = this.#ahead === oldest ? null : this.#ahead
+    let next = oldest
+    for (const task of this.#tasks)
+      if (task.size < next.size && (task.size <= smallSize || ahead === null || task === ahead)) next = task
+    if (next !== oldest && next.size > smallSize) this.#ahead = next
+    return next
   }
 
   /** Works on the task for as long as this turn allows. */
@@ -100,8 +102,8 @@ export class Slices {
 
   #settle(task: Task, settle: () => void): void {
     task.isDone = true
-    this.#begun.delete(task)
-    this.#waiting.delete(task)
+    this.#tasks.delete(task)
+    if (task === this.#ahead) this.#ahead = null
     settle()
   }
 }
@@ -133,10 +135,4 @@ export function doAll<T>(pieces: Pieces<T>): T {
     const { done, value } = pieces.next()
     if (done) return value
   }
-}
-
-function smallest(tasks: ReadonlySet<Task>): Task | undefined {
-  let least: Task | undefined
-  for (const task of tasks) if (least === undefined || task.size < least.size) least = task
-  return least
 }

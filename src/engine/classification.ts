@@ -1,3 +1,4 @@
+import { doAll, type Pieces } from '../base/slices.ts'
 import { fromFloat16Bits } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
@@ -23,7 +24,9 @@ interface Classified {
 
 /** Scores of an output, row by row. */
 interface Scores {
-  readonly values: ArrayLike<number>
+  /** The score at an index of the output's elements. */
+  at(index: number): number
+  readonly length: number
   readonly dims: readonly number[]
   readonly isBatched: boolean
   readonly rows: number
@@ -31,7 +34,7 @@ interface Scores {
 }
 
 /**
- * The classes with the highest scores, for each row; of equal scores the lower index comes first.
+ * The classes with the highest scores, for each row; of equal scores the lower index comes first, and NaN is last.
  *
  * @param labels by output.
  * @throws InferenceError `ERR_INVALID_ARG`.
@@ -41,11 +44,26 @@ export function classify(
   labels: ReadonlyMap<string, readonly string[]>,
   classified: Classified,
 ): Classification[][] {
-  const { values, rows, labels: own } = scoresOf(metadata, labels, classified)
-  const classes = rows === 0 ? 0 : values.length / rows
-  return Array.from({ length: rows }, (_, row) =>
-    highest(values, { first: row * classes, classes, stride: 1 }, classified.count, own),
-  )
+  return doAll(classifyPieces(metadata, labels, classified))
+}
+
+/** Steps of one piece: each compares two scores. */
+const pieceSteps = 2 ** 13
+
+/** As {@link classify}, in pieces. */
+export function* classifyPieces(
+  metadata: ModelMetadata,
+  labels: ReadonlyMap<string, readonly string[]>,
+  classified: Classified,
+): Pieces<Classification[][]> {
+  const scores = scoresOf(metadata, labels, classified)
+  const { rows, length } = scores
+  const classes = rows === 0 ? 0 : length / rows
+  const pace = { left: pieceSteps }
+  const found: Classification[][] = []
+  for (let row = 0; row < rows; row++)
+    found.push(yield* highest(scores, { first: row * classes, classes, stride: 1 }, classified.count, pace))
+  return found
 }
 
 /**
@@ -60,7 +78,8 @@ export function classifyAlong(
   labels: ReadonlyMap<string, readonly string[]>,
   classified: Classified,
 ): Classification[][][] {
-  const { values, dims, isBatched, rows, labels: own } = scoresOf(metadata, labels, classified)
+  const scores = scoresOf(metadata, labels, classified)
+  const { dims, isBatched, rows } = scores
   const at = axis < 0 ? axis + dims.length : axis
   if (!Number.isSafeInteger(axis) || at < (isBatched ? 1 : 0) || at >= dims.length) {
     throw invalidArgument(
@@ -76,7 +95,7 @@ export function classifyAlong(
   return Array.from({ length: rows }, (_, row) =>
     Array.from({ length: outer * stride }, (_, position) => {
       const first = (row * outer + Math.floor(position / stride)) * classes * stride + (position % stride)
-      return highest(values, { first, classes, stride }, classified.count, own)
+      return doAll(highest(scores, { first, classes, stride }, classified.count, { left: Infinity }))
     }),
   )
 }
@@ -108,7 +127,8 @@ function scoresOf(
   }
   const isBatched = dims.length > 1 && typeof known.find((each) => each.name === name)!.shape[0] === 'string'
   return {
-    values: numbersOf(type, data as TensorData),
+    at: readerOf(type, data as TensorData),
+    length: (data as TensorData).length,
     dims,
     isBatched,
     rows: isBatched ? dims[0]! : 1,
@@ -144,28 +164,70 @@ function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | n
   return others.length === 0 && typeof classes === 'number' ? classes : null
 }
 
-/** The `count` classes with the highest scores, highest first; the scores of one position are `stride` apart. */
-function highest(
-  scores: ArrayLike<number>,
+/**
+ * The `count` classes with the highest scores, highest first; the scores of one position are `stride` apart. They are
+ * kept in a heap, with the lowest of them at its root.
+ *
+ * @param pace how many steps are left of the piece.
+ */
+function* highest(
+  { at: read, labels }: Scores,
   { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number },
   count: number,
-  labels: readonly string[] | undefined,
-): Classification[] {
-  const best: number[] = []
-  const scoreOf = (index: number) => scores[first + index * stride]!
-  for (let index = 0; index < classes; index++) {
-    const score = scoreOf(index)
-    if (best.length === count && !(score > scoreOf(best.at(-1)!))) continue
-    let place = best.length
-    while (place > 0 && score > scoreOf(best[place - 1]!)) place--
-    best.splice(place, 0, index)
-    if (best.length > count) best.pop()
+  pace: { left: number },
+): Pieces<Classification[]> {
+  const heap: number[] = []
+  const scoreOf = (index: number) => read(first + index * stride)
+  const isHigher = (index: number, other: number): boolean => {
+    pace.left--
+    const [score, otherScore] = [scoreOf(index), scoreOf(other)]
+    if (score > otherScore) return true
+    const isEqual = score === otherScore || (Number.isNaN(score) && Number.isNaN(otherScore))
+    return isEqual ? index < other : Number.isNaN(otherScore)
   }
-  return best.map((index) => ({ index, value: scoreOf(index), label: labels?.[index] }))
+  const rise = (index: number) => {
+    let place = heap.length
+    for (; place > 0; place = (place - 1) >> 1) {
+      const parent = heap[(place - 1) >> 1]!
+      if (!isHigher(parent, index)) break
+      heap[place] = parent
+    }
+    heap[place] = index
+  }
+  const replaceRoot = (index: number) => {
+    let place = 0
+    for (let child = 1; child < heap.length; child = 2 * place + 1) {
+      if (child + 1 < heap.length && isHigher(heap[child]!, heap[child + 1]!)) child++
+      if (!isHigher(index, heap[child]!)) break
+      heap[place] = heap[child]!
+      place = child
+    }
+    heap[place] = index
+  }
+  for (let index = 0; index < classes; index++) {
+    if (heap.length < count) rise(index)
+    else if (isHigher(index, heap[0]!)) replaceRoot(index)
+    if (--pace.left <= 0) {
+      pace.left = pieceSteps
+      yield
+    }
+  }
+  const found: Classification[] = []
+  while (heap.length > 0) {
+    const index = heap[0]!
+    found.push({ index, value: scoreOf(index), label: labels?.[index] })
+    const last = heap.pop()!
+    if (heap.length > 0) replaceRoot(last)
+    if (--pace.left <= 0) {
+      pace.left = pieceSteps
+      yield
+    }
+  }
+  return found.reverse()
 }
 
-/** Newer Node.js returns float16 as numbers, older as bits. */
-function numbersOf(type: string, data: ArrayLike<number | bigint>): ArrayLike<number> {
-  if (type === 'float16' && data instanceof Uint16Array) return Float32Array.from(data, fromFloat16Bits)
-  return type.endsWith('int64') ? Float64Array.from(data, Number) : (data as ArrayLike<number>)
+/** Newer Node.js returns float16 as numbers, older as bits. Other numbers become what they are in JavaScript as they are read. */
+function readerOf(type: string, data: ArrayLike<number | bigint>): (index: number) => number {
+  if (type === 'float16' && data instanceof Uint16Array) return (index) => fromFloat16Bits(data[index]!)
+  return (index) => Number(data[index]!)
 }

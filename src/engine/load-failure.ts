@@ -23,6 +23,9 @@ const noTypes = /^Unknown file extension "\.[cm]?ts"/
 const stripTypes =
   "Node 22.18 and newer read TypeScript, and 22.6 and newer with workers: { execArgv: ['--experimental-strip-types'] }; otherwise give the compiled module"
 
+/** ONNX Runtime's messages for what is no ONNX model, which do not say why. */
+const noModel = /protobuf parsing failed|ModelProto does not have a graph/i
+
 /** Messages of ONNX Runtime and onnxruntime-node for an execution provider that is missing, or finds no device. */
 const noProvider = new RegExp(
   [
@@ -74,6 +77,22 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
     received,
     details,
   )
+}
+
+/**
+ * The typed error for a file, or bytes, that ONNX Runtime cannot parse, as `zerohop inspect` says it; `null` for another
+ * error, and for a file in which that finds nothing wrong.
+ */
+export async function notAModel(
+  model: string,
+  config: ResolvedConfig,
+  cause: Error,
+): Promise<InferenceError | null> {
+  const [said] = noModel.exec(cause.message) ?? []
+  if (config.function !== null || said === undefined) return null
+  const { whyUnreadable } = await import('../onnx/read-onnx-file.ts') // seldom needed
+  const why = await whyUnreadable(config)
+  return why === null ? null : unloadable(model, config, `${why}. ONNX Runtime says: ${said}`, { cause })
 }
 
 /** Error codes that say nothing about the file: the process, or the system, has too many open files. */
@@ -312,11 +331,20 @@ const nextStep: Partial<Record<ModelState, string>> = {
 /** The error for a request to a model that is not ready. */
 export function notReady(
   model: string,
-  { state, failure }: { readonly state: ModelState; readonly failure: string | null },
+  {
+    state,
+    failure,
+    engine,
+  }: {
+    readonly state: ModelState
+    readonly failure: string | null
+    readonly engine: { readonly models: { readonly closed: boolean } }
+  },
 ): InferenceError {
   const closed = state === 'draining' || state === 'closed'
   const why = failure === null ? '' : `: ${failure}`
-  const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`
+  const again = engine.models.closed ? 'So is its engine: make a new InferenceEngine.' : 'Load it again.'
+  const message = `Model '${model}' is ${state}${why}. ${nextStep[state] ?? again}`
   return new InferenceError(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, {
     model,
     expected: 'ready',

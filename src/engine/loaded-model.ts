@@ -20,6 +20,7 @@ import {
   loadFailure,
   lostWhileLoading,
   noDecoder,
+  notAModel,
   unfitSample,
 } from './load-failure.ts'
 import type { Loaded, Opened } from './loaded.ts'
@@ -142,7 +143,10 @@ export class LoadedModel implements Opened {
       await instances.closeOpening()
       await instances.close()
       const isUnwanted = this.#loaded.state !== 'loading' && error instanceof ThreadEndedError
-      throw isUnwanted ? closedWhileLoading(this.#name) : this.#typed(error as Error)
+      if (isUnwanted) throw closedWhileLoading(this.#name)
+      const unparsed =
+        error instanceof OpenFailed && (await notAModel(this.#name, this.#config, error.cause as Error))
+      throw unparsed || this.#typed(error as Error)
     }
   }
 

@@ -85,7 +85,8 @@ function open(path: string): NativeBinding {
 /** In a checkout there is a script; an installed package has its sources and CMake's build file. */
 function buildCommand(): string {
   if (existsSync(join(packageFolder, 'scripts/native/build.mjs'))) return 'npm run build:native'
-  return `run \`npm install cmake-js node-addon-api@8 node-api-headers\`, then \`npx cmake-js compile -d native -O build/cmake/Release -B Release\` in ${packageFolder}`
+  const [sources, output] = ['native', 'build/cmake/Release'].map((folder) => join(packageFolder, folder))
+  return `run \`npm install cmake-js node-addon-api@8 node-api-headers\`, then \`npx cmake-js compile -d "${sources}" -O "${output}" -B Release\` in the folder of your package.json`
 }
 
 /**

@@ -94,6 +94,26 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
   })
 }
 
+/** What {@link readOnnxFile} says of a file, or of bytes, that are no ONNX model; `null` if they are one. */
+export async function whyUnreadable({
+  path,
+  bytes,
+}: {
+  readonly path: string
+  readonly bytes: SharedArrayBuffer | null
+}): Promise<string | null> {
+  try {
+    if (bytes === null) await readOnnxFile(path)
+    else readModel('', new FileWindow(new Uint8Array(bytes), bytes.byteLength))
+    return null
+  } catch (error) {
+    const { cause } = error instanceof InferenceError ? error : { cause: error }
+    return cause instanceof MalformedFile ? sentence(cause) : null
+  }
+}
+
+const sentence = (cause: Error): string => `it is not a readable ONNX model: ${cause.message}`
+
 function readModel(path: string, window: FileWindow): OnnxFile {
   const reader = new WireReader(window)
   const walk = new GraphWalk(reader)
@@ -150,7 +170,7 @@ function addEntry(reader: WireReader, span: Span, metadata: Map<string, string>)
 
 function unreadable(path: string, cause: Error): InferenceError {
   const model = basename(path)
-  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: it is not a readable ONNX model: ${cause.message}`, {
+  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: ${sentence(cause)}`, {
     model, name: 'path', expected: 'an ONNX model', received: path, cause,
   }) // prettier-ignore
 }

@@ -3,6 +3,7 @@ import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   declares,
   delayMs,
+  limitMs,
   optionsOf,
   positiveNumber,
   properties,
@@ -266,9 +267,9 @@ export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<B
 /** The options of a {@link QueuePolicy}. */
 export const queuePolicyEntries = {
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
-  defaultTimeoutMs: v.optional(delayMs, 0),
+  defaultTimeoutMs: v.optional(limitMs, 0),
   allowTimeoutOverride: v.optional(v.boolean(), false),
-  maxQueueSize: v.optional(wholeNumber(0), 0),
+  maxQueueSize: v.optional(wholeNumber(0, undefined, 'a whole number, 0 for no limit'), 0),
 }
 const queuePolicySchema = declares<QueuePolicy>()(optionsOf(queuePolicyEntries))
 

@@ -240,11 +240,15 @@ export function checkInferOptions(
   } = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) =>
     invalidArgument(`options.${name}`, expected, value, { model })
-  const duration = 'milliseconds, more than 0 and less than 2^31'
+  const wrongDuration = (name: string, value: unknown) =>
+    invalidArgument(`options.${name}`, 'milliseconds, more than 0 and less than 2^31', value, {
+      model,
+      ...(value === Infinity ? { hint: 'Leave it out for no limit' } : {}),
+    })
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
-  if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrong('timeoutMs', duration, timeoutMs)
-  if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrong('deadlineMs', duration, deadlineMs)
-  if (maxRunMs !== undefined && !isDuration(maxRunMs)) throw wrong('maxRunMs', duration, maxRunMs)
+  if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrongDuration('timeoutMs', timeoutMs)
+  if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrongDuration('deadlineMs', deadlineMs)
+  if (maxRunMs !== undefined && !isDuration(maxRunMs)) throw wrongDuration('maxRunMs', maxRunMs)
   if (priority !== undefined && !isLevel(priority))
     throw wrong('priority', 'a whole number, 0 or more', priority)
   if (requestId !== undefined && typeof requestId !== 'string')

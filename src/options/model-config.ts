@@ -405,7 +405,7 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []) {
-  const raw = parseOptions(schema, config, 'config', model)
+  const raw = parseOptions(schema, config, 'config', model, "a plain object, as { path: 'model.onnx' }")
   const {
     path,
     bytes,

@@ -89,8 +89,8 @@ export function declares<Declared>() {
 }
 
 /** Schema of a whole number. */
-export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1) =>
-  v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
+export const wholeNumber = (minimum: number, maximum = 2 ** 31 - 1, words = 'a whole number') =>
+  v.pipe(v.number(), v.integer(words), v.minValue(minimum), v.maxValue(maximum))
 
 /** Schema of a whole number, whose error gives the range in words. */
 export const wholeFrom = (least: number, most: number) =>
@@ -111,11 +111,17 @@ export const share = v.pipe(v.number(), v.minValue(0), v.maxValue(1))
 /** Schema of a file or a folder. */
 export const fileOrUrl = v.custom<string | URL>((given) => filePath(given) !== null, 'a path or a file: URL')
 
+const delayOf = (least: string) =>
+  v.pipe(
+    v.number(),
+    v.check((ms) => ms >= 0 && ms < 2 ** 31, `milliseconds, ${least} and less than 2^31`),
+  )
+
 /** Schema of a duration in milliseconds that may be 0, and fits a timer. */
-export const delayMs = v.pipe(
-  v.number(),
-  v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, at least 0 and less than 2^31'),
-)
+export const delayMs = delayOf('at least 0')
+
+/** Schema of a limit in milliseconds, where 0 is none. */
+export const limitMs = delayOf('0 for no limit')
 
 /** Schema of a duration in milliseconds that is not 0, and fits a timer. */
 export const durationMs = v.pipe(
@@ -128,6 +134,7 @@ export const durationMs = v.pipe(
  *
  * @param name of the value, which errors put before the option's name, except for `config`.
  * @param model the model of a configuration.
+ * @param example what is expected instead of a value that is no object. Default: a plain object.
  * @throws InferenceError `ERR_INVALID_ARG`, or `ERR_MODEL_CONFIG` for a configuration, with the option's path, what was
  * expected and what was received.
  */
@@ -136,6 +143,7 @@ export function parseOptions<Schema extends v.GenericSchema>(
   given: unknown,
   name: 'options' | 'settings' | 'config',
   model?: string,
+  example?: string,
 ): v.InferOutput<Schema> {
   let result
   try {
@@ -146,18 +154,52 @@ export function parseOptions<Schema extends v.GenericSchema>(
   if (result.success) return result.output
   const issue = deepest(result.issues[0])
   const details = model === undefined ? {} : ({ code: 'ERR_MODEL_CONFIG', model } as const)
-  if (issue.path === undefined) throw invalidArgument(name, 'a plain object', given, details)
+  if (issue.path === undefined) throw invalidArgument(name, example ?? 'a plain object', given, details)
   const path = issue.path.reduce(
     (path, { key }) =>
       typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`,
     name === 'config' ? '' : name,
   )
-  if (issue.type === 'raw_check')
-    throw unknownOption(path, String(issue.path.at(-1)!.key), issue.message.split(', '), details)
+  if (issue.type === 'raw_check') {
+    const key = String(issue.path.at(-1)!.key)
+    throw unknownOption(path, key, issue.message.split(', '), {
+      ...details,
+      elsewhere: elsewhere(schema as Parts, path, key),
+    })
+  }
   const isMissing = issue.type === 'object' && issue.received === 'undefined'
   const isOwn = !issue.message.startsWith('Invalid ') // a message of our schema, not of the library
   const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
   throw invalidArgument(path, expected, issue.input, details)
+}
+
+/** Where an option belongs that was given at `path`, the least deep place; `null` for an option that does not exist. */
+function elsewhere(schema: Parts, path: string, key: string): string | null {
+  const depth = (place: string) => place.split('.').length
+  const [place] = placesOf(schema, key).toSorted((a, b) => depth(a) - depth(b))
+  if (place === undefined) return null
+  return place === `.${key}` ? `${key}, outside ${path.slice(0, -key.length - 1)}` : place.slice(1)
+}
+
+/** What a schema is made of. */
+interface Parts {
+  readonly entries?: Readonly<Record<string, Parts>>
+  readonly item?: Parts
+  readonly pipe?: readonly Parts[]
+  readonly options?: readonly Parts[]
+  readonly wrapped?: Parts
+}
+
+/** Where a schema has options of this name, as `.group.name` or `.list[0].name`. */
+function placesOf({ entries = {}, item, pipe = [], options = [], wrapped }: Parts, name: string): string[] {
+  return [
+    ...(Object.hasOwn(entries, name) ? [`.${name}`] : []),
+    ...Object.entries(entries).flatMap(([key, part]) =>
+      placesOf(part, name).map((place) => `.${key}${place}`),
+    ),
+    ...(item === undefined ? [] : placesOf(item, name).map((place) => `[0]${place}`)),
+    ...[...pipe, ...options, wrapped ?? []].flat().flatMap((part) => placesOf(part, name)),
+  ]
 }
 
 /** The innermost issue of a union: the most likely mistake. */

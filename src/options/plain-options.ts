@@ -21,19 +21,21 @@ export function ownProperties<T extends object>(object: T): T {
  * Reads the options of a call into a copy that inherits nothing.
  *
  * @param name of the argument, for errors.
+ * @param details `example`: what is expected instead of a value that is no object.
  * @throws InferenceError `ERR_INVALID_ARG` for a value that is not a plain object, and for a getter that throws.
  */
 export function readPlain(
   name: string,
   value: unknown,
-  details: { model?: string } = {},
+  details: { model?: string; example?: string } = {},
 ): Record<string, unknown> {
+  const { example = 'a plain object', ...rest } = details
   try {
     if (isPlainObject(value)) return ownProperties(value)
   } catch (error) {
-    throw typed(name, error, details)
+    throw typed(name, error, rest)
   }
-  throw invalidArgument(name, 'a plain object', value, details)
+  throw invalidArgument(name, example, value, rest)
 }
 
 /**
@@ -45,7 +47,7 @@ export function readOptions<Name extends string>(
   name: string,
   value: unknown,
   known: readonly Name[],
-  details: { model?: string } = {},
+  details: { model?: string; example?: string } = {},
 ): Partial<Record<Name, unknown>> {
   const options = readPlain(name, value, details)
   for (const given in options) {
@@ -58,14 +60,18 @@ export function readOptions<Name extends string>(
  * The error for an option that does not exist: the name that was probably meant, then all there are.
  *
  * @param path of the option, for errors.
+ * @param details `elsewhere`: where an option of that name belongs.
  */
 export function unknownOption(
   path: string,
   given: string,
   known: readonly string[],
-  details: { model?: string; code?: InferenceErrorCode; hint?: string } = {},
+  {
+    elsewhere = null,
+    ...details
+  }: { model?: string; code?: InferenceErrorCode; hint?: string; elsewhere?: string | null } = {},
 ): InferenceError {
-  const meant = nearestName(given, known)
+  const meant = elsewhere ?? nearestName(given, known)
   return invalidArgument(path, `one of ${known.join(', ')}`, given, { ...details, meant })
 }
 

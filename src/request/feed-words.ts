@@ -1,3 +1,4 @@
+import { nearestName } from '../base/nearest-name.ts'
 import { listNames } from '../errors.ts'
 import { shownShape, type TensorMetadata } from '../tensor/metadata.ts'
 import { isRawType, storageOf, type ElementType } from '../tensor/tensor.ts'
@@ -50,4 +51,29 @@ export function imageHint({ shape }: TensorMetadata, data: unknown): string {
 export function inputsHint(names: readonly string[], filled: readonly string[] | null): string {
   const listed = names.map((name) => `'${name}'`).join(', ') || '(none)'
   return `The model's inputs are ${listed}${filled === null ? '' : `, of which its sequence fills ${listNames(filled)}`}`
+}
+
+/** Most unknown names that are compared with the missing one. */
+const mostCompared = 10
+
+/**
+ * A hint for an input that is missing.
+ *
+ * @param unknown names that were given and are no inputs.
+ * @param hasOthers whether other inputs were given.
+ * @param all as {@link inputsHint} says.
+ */
+export function missingHint(
+  missing: string,
+  unknown: readonly string[],
+  hasOthers: boolean,
+  bySequence: boolean,
+  all: string,
+): string {
+  const misspelt = unknown.slice(0, mostCompared).find((name) => nearestName(name, [missing]) !== null)
+  if (misspelt !== undefined) return `Did you mean '${missing}' by '${misspelt}'? ${all}`
+  if (bySequence) return `${all}; with options.sequenceId it is filled in`
+  return hasOthers && unknown.length === 0
+    ? `${all}; those that the model can do without are to be listed in its optionalInputs`
+    : all
 }

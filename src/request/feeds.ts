@@ -1,4 +1,5 @@
 import { isPromise } from 'node:util/types'
+import { nearestName } from '../base/nearest-name.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
@@ -26,7 +27,7 @@ import {
 } from '../tensor/tensor.ts'
 import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
 import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
-import { arrayName, imageHint, inputsHint, rowsHint, shownDims } from './feed-words.ts'
+import { arrayName, imageHint, inputsHint, missingHint, rowsHint, shownDims } from './feed-words.ts'
 import { MadeTensors } from './made-tensors.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
@@ -296,23 +297,23 @@ export class FeedParser {
       filled !== null && Object.hasOwn(filled, name) ? [] : [name],
     )
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const hint = inputsHint(
-      this.#inputs.map(({ name }) => name),
-      filled === null ? null : Object.keys(filled),
-    )
+    const ownNames = this.#inputs.map(({ name }) => name)
+    const all = inputsHint(ownNames, filled === null ? null : Object.keys(filled))
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
       throw this.#invalid(
         `input '${missing}'`,
         'to be given',
         unknown.length > 0 ? unknown : undefined,
-        this.#bySequence.has(missing) ? `${hint}; with options.sequenceId it is filled in` : hint,
+        missingHint(missing, unknown, present > 0, this.#bySequence.has(missing), all),
       )
     }
+    const [other = ''] = unknown
+    const meant = nearestName(other, names)
     if (unknown.length > 0)
-      throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
+      throw this.#invalid(`input '${other}'`, 'an input of the model', other, all, meant)
     if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable))
-      throw this.#invalid('feeds', 'at least one input', feeds, hint)
+      throw this.#invalid('feeds', 'at least one input', feeds, all)
   }
 
   /** More rows than are run are refused before any data are looked at. */
@@ -372,11 +373,9 @@ export class FeedParser {
     return this.#invalid('feeds', 'an object of inputs by name', received)
   }
 
-  #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
-    return invalidArgument(name, expected, received, {
-      model: this.#model,
-      ...(hint === undefined ? {} : { hint }),
-    })
+  #invalid(name: string, expected: string, received: unknown, hint?: string, meant: string | null = null) {
+    const details = { model: this.#model, meant }
+    return invalidArgument(name, expected, received, hint === undefined ? details : { ...details, hint })
   }
 }
 

@@ -77,7 +77,15 @@ export function estimatedAnswerMs(
   // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
   const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
   const expectedMs = startInMs + ownMs + othersMs
-  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  const spreadOfAllMs = Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
+  // The one that runs now is one of them.
+  const spreadOfAllMs = Math.hypot(spreadOfSumMs(runsAhead + 2, spreadMs, expectedMs), ready.spreadMs)
   return expectedMs + runTimes.safetyFactor.reserveMs(spreadOfAllMs, expectedMs) + admissionMarginMs
+}
+
+/**
+ * How far the sum of so many runs spreads, if one of 100 takes `spreadMs` longer than usual: as independent errors do. Rare runs that are
+ * very slow do not follow each other, so it is never more than one of them and as much again as is expected.
+ */
+export function spreadOfSumMs(runs: number, spreadMs: number, expectedMs: number): number {
+  return Math.min(Math.sqrt(runs) * spreadMs, spreadMs + expectedMs)
 }

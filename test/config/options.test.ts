@@ -1,3 +1,4 @@
+import { checkConnectOptions, checkServeOptions } from '../../src/adapters/processes/process-options.ts'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -267,6 +268,19 @@ describe('options', () => {
   })
 })
 
+describe('options that are no object, or no limit, are answered with what to write', () => {
+  it.each<[what: string, call: () => unknown, message: string]>([
+    ['a path for a model', () => resolveConfig('m', 'model.onnx'), "config of model 'm': expected a plain object, as { path: 'model.onnx' }, received 'model.onnx'"],
+    ['a path for a server', () => checkServeOptions('/folder/socket'), "options: expected a plain object, as { path: '/folder/socket' }, received '/folder/socket'"],
+    ['a module to spawn', () => checkConnectOptions('/folder/socket', { spawn: './m.mjs' }), "options.spawn: expected a plain object, as { module: './engine.js' }, received './m.mjs'"],
+    ['an endless queue', () => resolveConfig('m', { path, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: Infinity } } }), "dynamicBatching.defaultQueuePolicy.maxQueueSize of model 'm': expected a whole number, 0 for no limit, received Infinity (number)"],
+    ['an endless default timeout', () => resolveConfig('m', { path, dynamicBatching: { defaultQueuePolicy: { defaultTimeoutMs: Infinity } } }), "dynamicBatching.defaultQueuePolicy.defaultTimeoutMs of model 'm': expected milliseconds, 0 for no limit and less than 2^31, received Infinity (number)"],
+    ['an endless timeout', () => checkInferOptions({ timeoutMs: Infinity }, metadata), "options.timeoutMs of model 'm': expected milliseconds, more than 0 and less than 2^31, received Infinity (number). Leave it out for no limit"],
+  ])('%s', (_, call, message) => {
+    expect(errorOf(call).message).toBe(message)
+  }) // prettier-ignore
+})
+
 describe('a misspelt option', () => {
   it.each<[where: string, call: () => unknown, message: string]>([
     ['of an engine', () => resolveEngineOptions({ cpuWorker: 1 }), 'options.cpuWorker: did you mean cpuWorkers? Expected one of cpuWorkers, '],
@@ -280,6 +294,17 @@ describe('a misspelt option', () => {
     ['of a call', () => checkInferOptions({ timeout: 1 }, metadata), "options.timeout of model 'm': did you mean timeoutMs? Expected one of signal, timeoutMs, "],
     ['of another method', () => checkLoadOptions({ singal: 1 }), 'options.singal: did you mean signal? Expected one of signal, '],
   ])('%s is answered with the name that was meant', (_, call, message) => {
+    expect(errorOf(call).message.slice(0, message.length)).toBe(message)
+  }) // prettier-ignore
+
+  it.each<[what: string, call: () => unknown, message: string]>([
+    ['deeper', () => resolveConfig('m', { path, maxQueueSize: 9 }), "maxQueueSize of model 'm': did you mean dynamicBatching.defaultQueuePolicy.maxQueueSize? Expected one of path, "],
+    ['deeper, in one of two groups', () => resolveConfig('m', { path, maxQueueDelayMs: 9 }), "maxQueueDelayMs of model 'm': did you mean dynamicBatching.maxQueueDelayMs? Expected one of path, "],
+    ['deeper in its group', () => resolveConfig('m', { path, dynamicBatching: { maxQueueSize: 9 } }), "dynamicBatching.maxQueueSize of model 'm': did you mean dynamicBatching.defaultQueuePolicy.maxQueueSize? Expected one of preferredBatchSize, "],
+    ['less deep', () => resolveConfig('m', { path, dynamicBatching: { maxBatchSize: 9 } }), "dynamicBatching.maxBatchSize of model 'm': did you mean maxBatchSize, outside dynamicBatching? Expected one of preferredBatchSize, "],
+    ['in a list', () => resolveConfig('m', { path, count: 2 }), "count of model 'm': did you mean instanceGroup[0].count? Expected one of path, "],
+    ['in a group of an engine', () => resolveEngineOptions({ limitBytes: 9 }), 'options.limitBytes: did you mean staging.limitBytes? Expected one of cpuWorkers, '],
+  ])('that belongs %s is answered with its place', (_, call, message) => {
     expect(errorOf(call).message.slice(0, message.length)).toBe(message)
   }) // prettier-ignore
 

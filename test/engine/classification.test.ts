@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { classifyPieces } from '../../src/engine/classification.ts'
 import { addSub, identity, identityUnbatched } from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 
@@ -26,6 +28,50 @@ describe('the classification of an output', () => {
     ])
     expect(model.classification(outputs)[0]).toEqual([{ index: 3, value: 5, label: undefined }])
     expect(model.classification(outputs, 99)[0]!.map(({ index }) => index)).toEqual([3, 1, 2, 0])
+  })
+  it('has NaN last, and of equal scores the lower index first', async () => {
+    const model = await load(engine, identity('float32', ['N']))
+    const best = (scores: number[], count: number) =>
+      model.classification(y(scores, [1, scores.length]), count)[0]!.map(({ index }) => index)
+    expect(best([NaN, 1, NaN, 3, 2], 3)).toEqual([3, 4, 1])
+    expect(best([NaN, 1, NaN, 3, 2], 5)).toEqual([3, 4, 1, 0, 2])
+    expect(best([NaN, -Infinity, NaN], 1)).toEqual([1])
+    expect(best([2, 0, -0, 2, 1, 2], 4)).toEqual([0, 3, 5, 4])
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(fc.constantFrom(NaN, 0, 1, Infinity, -Infinity), fc.integer({ min: -9, max: 9 })), {
+          minLength: 1,
+        }),
+        fc.integer({ min: 1, max: 12 }),
+        (scores, count) => {
+          const valueOf = (index: number) =>
+            Number.isNaN(scores[index]) ? -1e9 : Math.max(scores[index]!, -1e6)
+          const order = [...scores.keys()].sort((a, b) =>
+            valueOf(a) === valueOf(b) ? a - b : valueOf(b) > valueOf(a) ? 1 : -1,
+          )
+          expect(best(scores, count)).toEqual(order.slice(0, count))
+        },
+      ),
+    )
+  })
+  it.each([
+    ['ascending', (at: number) => at],
+    ['descending', (at: number) => -at],
+    ['equal', () => 1],
+  ])('of scores that are %s takes n log n steps, in pieces', async (_, scoreOf) => {
+    const count = 2 ** 16
+    const { metadata, labels } = await load(engine, identity('float32', ['N']))
+    const outputs = y(
+      Array.from({ length: count }, (_unused, at) => scoreOf(at)),
+      [1, count],
+    )
+    const pieces = classifyPieces(metadata, labels, { outputs, count, output: undefined })
+    let steps = 0
+    let result = pieces.next()
+    for (; !result.done; result = pieces.next()) steps += 2 ** 13
+    expect(steps).toBeGreaterThan(count)
+    expect(steps).toBeLessThan(4 * count * Math.log2(count))
+    expect(result.value[0]![0]!.index).toBe(scoreOf(1) > scoreOf(0) ? count - 1 : 0)
   })
   it('is of one row for a model without a batch dimension', async () => {
     const model = await load(engine, identityUnbatched('float32', [2, 2]))

@@ -46,6 +46,17 @@ describe('model.unload', () => {
     expect(model.state).toBe('closed')
   })
 
+  it('leaves it to be loaded again, in a new engine once its own is closed', async () => {
+    const engine = ownEngine()
+    const model = await engine.load('m', config)
+    await model.unload()
+    await expect(model.infer(feeds)).rejects.toThrow("Model 'm' is closed. Load it again.")
+    await engine.close()
+    await expect(model.infer(feeds)).rejects.toThrow(
+      "Model 'm' is closed. So is its engine: make a new InferenceEngine.",
+    )
+  })
+
   it('leaves another model alone that was loaded under the name since', async () => {
     const engine = ownEngine()
     const first = await engine.load('m', config)

@@ -81,9 +81,13 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
       small.missingExternalData,
       /cannot be loaded from .*External data path does not exist/,
     ],
-    ['the file is cut short', small.truncated, /cannot be loaded from .*Protobuf parsing failed/],
-    ['the file is no model', small.notOnnx, /cannot be loaded from .*Protobuf parsing failed/],
-    ['the file is empty', small.emptyFile, /cannot be loaded from .*ModelProto does not have a graph/],
+    ['the file is cut short', small.truncated, /: it is not a readable ONNX model: .* it is cut short/],
+    ['the file is no model', small.notOnnx, /cannot be loaded from .*: it is not a readable ONNX model: ./],
+    [
+      'the file is empty',
+      small.emptyFile,
+      /: it is not a readable ONNX model: it has no graph, and no other byte\. ONNX Runtime says: ModelProto does not have a graph$/,
+    ],
   ])('when %s', async (_, path, sentence) => {
     const error: unknown = await engine.load('refused', { path: path() }).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(InferenceError)
@@ -93,6 +97,18 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
       message: expect.stringMatching(sentence),
     })
     expect(engine.models()).toEqual([])
+  })
+
+  it('in the same words when its bytes are cut short', async () => {
+    const bytes = readFileSync(small.truncated())
+    await expect(engine.load('refused', { bytes })).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      argument: 'bytes',
+      message: expect.stringMatching(
+        /^Model 'refused' cannot be loaded from its \d+ bytes: it is not a readable ONNX model: .* it is cut short/,
+      ),
+      cause: expect.objectContaining({ message: expect.stringMatching(/protobuf parsing failed/i) }),
+    })
   })
 
   it('when the system does not have the locale that its texts need', async () => {
@@ -297,7 +313,7 @@ describe('model sources', () => {
       [
         'that are no model',
         () => readFileSync(small.notOnnx()),
-        /^Model 'm' cannot be loaded from its 21 bytes: .*[Pp]rotobuf parsing failed/,
+        /^Model 'm' cannot be loaded from its 21 bytes: it is not a readable ONNX model: ./,
       ],
       [
         'whose weights are elsewhere',

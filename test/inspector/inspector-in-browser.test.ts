@@ -244,7 +244,7 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
   it('follows a real engine under any path', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     await engine.load('digits <b>', { path: identity('float32'), maxBatchSize: 4 })
-    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    const url = await listening(inspector(engine, { path: '/admin/engine', intervalMs: 100 }))
     const { page, complaints } = await openAt(browser, `${url}/admin/engine/?token=1`)
     onTestFinished(() => page.context().close())
     await stateIs(page, 'live')

@@ -44,13 +44,13 @@ describe('an inspector', () => {
     expect(sent[1]).toBe(sent[0])
   })
 
-  it('answers with its page on whatever path it is mounted, and lets nobody frame, keep or read it from elsewhere', async () => {
-    const inspect = inspector(await served(), { title: hostile })
+  it('answers with its page on its path, and lets nobody frame, keep or read it from elsewhere', async () => {
+    const inspect = inspector(await served(), { title: hostile, path: '/a/deeper/path' })
     const url = await listening((request, response) => {
       response.setHeader('access-control-allow-origin', '*') // as a service may say of all that it answers
       inspect(request, response)
     })
-    for (const path of ['/', '/inspector', '/a/deeper/path/?token=1']) {
+    for (const path of ['/a/deeper/path', '/a/deeper/path/?token=1']) {
       const response = await ask(url + path)
       const text = await textOf(response)
       expect(response.statusCode).toBe(200)
@@ -321,6 +321,21 @@ describe('an inspector', () => {
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
   })
 
+  it.each([
+    ['/', {}],
+    ['/admin/inspector', { path: '/admin/inspector' }],
+    ['/admin/inspector', { path: '/admin/inspector/' }],
+  ])('without next answers only %s', async (path, options) => {
+    const url = await listening(inspector(await served(), options))
+    const statusOf = async (at: string) => (await fetch(url + at)).status
+    expect([await statusOf(path), await statusOf(`${path}?token=1`)]).toEqual([200, 200])
+    if (path !== '/') expect([await statusOf(`${path}/`), await statusOf('/')]).toEqual([200, 404])
+    else expect([await statusOf('/inspector'), await statusOf('/inspector/')]).toEqual([200, 200])
+    for (const other of ['/nope', '/favicon.ico', '/inspectorfoo', `${path}/favicon.ico`])
+      expect(await statusOf(other)).toBe(404)
+    expect((await fetch(`${url}/nope`, { method: 'POST' })).status).toBe(404)
+  })
+
   it('can be a hook of Fastify, whose own routes go on', async () => {
     const app = fastify()
     onTestFinished(() => app.close())
@@ -335,17 +350,15 @@ describe('an inspector', () => {
   it('can be mounted in Fastify', async () => {
     const app = fastify()
     onTestFinished(() => app.close())
-    const inspect = inspector(await served())
-    app.get('/admin/inspector', (request, reply) => {
-      reply.hijack()
-      inspect(request.raw, reply.raw)
-    })
+    const inspect = inspector(await served(), { path: '/admin/inspector' })
+    app.addHook('onRequest', (request, reply, done) => inspect(request.raw, reply.raw, done))
     app.addHook('preClose', (done) => {
       inspect.close()
       done()
     })
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
-    expect(await textOf(await ask(`${url}/admin/inspector`))).toContain('zerohop inspector')
+    for (const end of ['', '/', '?token=1'])
+      expect(await textOf(await ask(`${url}/admin/inspector${end}`))).toContain('zerohop inspector')
     const { next } = await openEvents(`${url}/admin/inspector`)
     expect((await next()).models).toHaveLength(1)
   })
@@ -353,6 +366,7 @@ describe('an inspector', () => {
   it.each([
     ['engine', null, {}],
     ['options.title', undefined, { title: '' }],
+    ['options.path', undefined, { path: 'inspector' }],
     ['options.intervalMs', undefined, { intervalMs: 99 }],
     ['options.maxClients', undefined, { maxClients: 1.5 }],
     ['options.allowedHosts', undefined, { allowedHosts: [7] }],

@@ -6,7 +6,7 @@ import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readBody } from '../../src/adapters/kserve/exchange.ts'
-import { numbersText, parseExact } from '../../src/adapters/kserve/json-fields.ts'
+import { nonFinite, numbersText, parseExact } from '../../src/adapters/kserve/json-fields.ts'
 import { kserve } from '../../src/adapters/kserve/kserve.ts'
 import type { InferenceEngine } from '../../src/index.ts'
 import * as small from '../models/small.ts'
@@ -222,6 +222,27 @@ describe('JSON of a large tensor', () => {
     }
   })
 
+  it('has words for numbers without quotes, which are no texts', async () => {
+    const serving = await Serving.of(engine)
+    const send = (model: string, datatype: string, element: string, id = '"a"') =>
+      serving.post(
+        `/v2/models/${model}/infer`,
+        `{"id":${id},"inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[${element},${element},${element},${element}]}]}`,
+      )
+    for (const word of ['NaN', 'Infinity', '-Infinity']) {
+      for (const element of [word, `"${word}"`])
+        expect((await send('m', 'FP32', element)).json.outputs[0].data).toEqual(Array(4).fill(word))
+      expect((await send('text', 'BYTES', `"${word}"`)).json.outputs[0].data).toEqual(Array(4).fill(word))
+      expect((await send('text', 'BYTES', word)).json.error).toContain(
+        `data[0]: expected a string of whole characters, received ${word}`,
+      )
+      expect((await send('m', 'FP32', '1', word)).json.error).toContain(
+        `id: expected a string of 256 characters at most, received ${word}`,
+      )
+    }
+    expect((await send('m', 'FP32', '1', '"\\ud800"')).status).toBe(400)
+  })
+
   it('of text is as it was, and a wrong element is named', async () => {
     const serving = await Serving.of(engine)
     const data = Array.from({ length: 12_000 }, (_, at) => (at === 5 ? 'é'.repeat(40_000) : `"${at}\n`))
@@ -233,6 +254,10 @@ describe('JSON of a large tensor', () => {
     expect(await send(data.with(11_999, 7 as never))).toMatchObject({
       status: 400,
       json: { error: expect.stringContaining('data[11999]: expected a string') as string },
+    })
+    expect(await send(data.with(7, 'a\ud800'))).toMatchObject({
+      status: 400,
+      json: { error: expect.stringContaining('data[7]: expected a string of whole characters') as string },
     })
   })
 })
@@ -309,14 +334,22 @@ describe('JSON whose numbers stay as they are', () => {
   })
 
   it('takes NaN and infinities without quotes, outside of strings', () => {
-    expect(parseExact('[NaN, -Infinity,Infinity,"NaN \\" NaN","\\\\",NaN,{"Infinity":-Infinity}]')).toEqual([
-      'NaN',
-      '-Infinity',
-      'Infinity',
+    const read = parseExact(
+      '[NaN, -Infinity,Infinity,"NaN \\" NaN","\\\\",NaN,{"Infinity":-Infinity}]',
+    ) as unknown[]
+    expect(read.map((each) => nonFinite.get(each) ?? each)).toEqual([
+      NaN,
+      -Infinity,
+      Infinity,
       'NaN " NaN',
       '\\',
-      'NaN',
-      { Infinity: '-Infinity' },
+      NaN,
+      { Infinity: expect.not.stringMatching(/^-Infinity$/) as string },
+    ])
+    expect(['NaN', 'Infinity', '-Infinity'].map((word) => nonFinite.get(word))).toEqual([
+      NaN,
+      Infinity,
+      -Infinity,
     ])
     for (const wrong of ['[NaNNaN]', '[-NaN]', '[NaN1]', '[+Infinity]', '["NaN]', '[Inf]', 'x NaN', '"NaN\\'])
       expect(() => parseExact(wrong)).toThrow(SyntaxError)
@@ -339,5 +372,6 @@ describe('JSON whose numbers stay as they are', () => {
     )
     expect(numbersText(Float32Array.of(1, NaN, -Infinity, Infinity))).toBe('1,"NaN","-Infinity","Infinity"')
     expect(numbersText(Float64Array.of(0.1, 1e300))).toBe('0.1,1e+300')
+    expect(numbersText(Float32Array.of(0, -0, 2))).toBe('0,-0.0,2')
   })
 })

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { gunzipSync, gzipSync, deflateSync, inflateSync } from 'node:zlib'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { slices } from '../../src/base/slices.ts'
 import { Tensor } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { simple, simpleIdentity, simpleSequence } from '../models/triton-examples.ts'
@@ -314,6 +315,41 @@ describe('a request', () => {
     ])
     expect((await serving.binary('m', request(1, true), [])).tensors).toEqual(byteElements('4:1:b', '9:3:d'))
     expect((await serving.post('/v2/models/m/infer', request(-1, false))).status).toBe(400)
+  })
+
+  it('may ask for all of many classes, which are sorted and written in pieces', async () => {
+    const engine = ownEngine()
+    await engine.load('m', { path: small.identity('float32', ['N']) })
+    const pieces = vi.spyOn(slices, 'run').mockImplementation(async (task) => {
+      let result = task.next()
+      for (; !result.done; result = task.next()) counted++
+      return result.value as never
+    })
+    onTestFinished(() => pieces.mockRestore())
+    let counted = 0
+    const count = 2 ** 16
+    const scores = Float32Array.from({ length: count }, (_, at) => at)
+    const texts = Array.from({ length: count }, (_, at) => `${count - 1 - at}:${count - 1 - at}`)
+    const request = (binary: boolean) => ({
+      inputs: [
+        { name: 'x', datatype: 'FP32', shape: [1, count], parameters: { binary_data_size: 4 * count } },
+      ],
+      outputs: [{ name: 'y', parameters: { classification: count, binary_data: binary } }],
+    })
+    const serving = await Serving.of(engine)
+    for (const binary of [false, true]) {
+      counted = 0
+      const { json, tensors } = await serving.binary('m', request(binary), [bytesOf(scores)])
+      if (binary) expect(tensors.equals(byteElements(...texts))).toBe(true)
+      else expect(json.outputs[0].data).toEqual(texts)
+      expect(counted).toBeGreaterThan(count / 2 ** 13 + (2 * count) / 2 ** 12)
+    }
+    const limited = await Serving.of(engine, { maxJsonValues: count - 1 })
+    const { status, json } = await limited.binary('m', request(true), [bytesOf(scores)])
+    expect([status, json.error]).toEqual([
+      400,
+      expect.stringContaining('65535 classes at most for all rows together (maxJsonValues)'),
+    ])
   })
 
   it("has Triton's parameters, as options of the call", async () => {

@@ -79,7 +79,7 @@ describe('a server', () => {
     for (const path of refused)
       expect(await serving.post(path, {})).toMatchObject({
         status: 501,
-        json: { error: expect.stringMatching(/ is not supported .*\. \w/) as string },
+        json: { error: expect.stringMatching(/ (?:is|are) not supported .*\. \w/) as string },
       })
     expect((await serving.get('/v2/systemsharedmemory/status')).json.error).toMatch(
       /^System shared memory is not supported .* binary data/,

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { PriorityLevel, WaitingRequest } from '../../src/request/infer-request.ts'
-import { admissionMarginMs, type Backlog, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
+import {
+  admissionMarginMs,
+  type Backlog,
+  estimatedAnswerMs,
+  spreadOfSumMs,
+} from '../../src/schedule/answer-estimate.ts'
 import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
 import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
 import { Estimator, RunTimes, SafetyFactor } from '../../src/schedule/estimates.ts'
@@ -272,6 +277,11 @@ const batch = (...deadlinesMs: readonly (number | null)[]) =>
   deadlinesMs.map((deadlineMs) =>
     Object.assign(new WaitingRequest(1, '', level), { deadlineAtMs: deadlineMs }),
   )
+
+it('many runs spread as independent ones do, and rare ones that are very slow do not follow each other', () => {
+  expect(spreadOfSumMs(25, 4, 250)).toBe(20)
+  expect(spreadOfSumMs(25, 800, 125)).toBe(925)
+})
 
 describe('SafetyFactor', () => {
   it('grows with requests that are late or dropped, and shrinks a little with those in time', () => {

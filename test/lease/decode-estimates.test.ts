@@ -114,6 +114,19 @@ describe('when an image would be decoded', () => {
     expect([estimate(), model.estimate(usual, false).inMs]).toEqual([0, 600])
   })
 
+  it('takes a decoding that is late for one that will be late by as much again', async () => {
+    const clock = new FakeClock()
+    const model = decoding(clock)
+    await learnWell(model, clock, png(100, 100), 10)
+    begin(ask(model, png(100, 100)))
+    await until(() => decoder.waiting.length === 1)
+    clock.advanceBy(10)
+    expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe(10)
+    clock.advanceBy(500)
+    expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe(500 + 10)
+    await drain()
+  })
+
   it('counts calls of decodeImage that wait', async () => {
     const model = decoding(new FakeClock())
     await inTurn(() => new Promise((resolve) => setTimeout(resolve, 30)), callLimits)

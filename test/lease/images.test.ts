@@ -154,6 +154,15 @@ describe('a model that declares an image input', () => {
     const good = model.infer({ x: readFileSync(files[0]!) })
     expect(await Promise.all(bad)).toEqual(['ERR_IMAGE_DECODE', 'ERR_IMAGE_DECODE', 'ERR_IMAGE_DECODE'])
     await good
+    const { name } = model
+    const [message] = [expect.stringMatching(`^input 'x' of model '${name}': expected an image in a format`)]
+    for (const x of [Buffer.from('no image'), readFileSync(files[0]!).subarray(0, 20)])
+      await expect(model.infer({ x })).rejects.toMatchObject({ model: name, argument: "input 'x'", message })
+    await expect(model.infer({ x: new Uint8Array(200_000) })).rejects.toMatchObject({
+      model: name,
+      argument: 'limitInputBytes',
+      message: expect.stringMatching(`^input 'x' of model '${name}': limitInputBytes: expected an image of`),
+    })
     expect(
       await outcomeOf(
         model.infer({ x: readFileSync(files[0]!) }, { signal: AbortSignal.abort('withdrawn') }),

@@ -86,7 +86,9 @@ describe('without a binary the loader gives the reason', () => {
     for (const folder of [dirname(prebuilt), 'build/cmake/Release', 'build/Release']) {
       expect(reason).toContain(`${join(home, folder, 'zerohop.node')}: not there`)
     }
-    expect(reason).toContain(`npx cmake-js compile -d native -O build/cmake/Release -B Release\` in ${home}`)
+    expect(reason).toContain(
+      `npx cmake-js compile -d "${join(home, 'native')}" -O "${join(home, 'build/cmake/Release')}" -B Release\``,
+    )
   })
 
   test('in a checkout the next command is the script', () => {

@@ -366,6 +366,12 @@ describe('a call', () => {
         }),
       ),
     ],
+    [
+      'more names than an object may have',
+      frameKinds.call,
+      Buffer.from(`{"id":1,"method":"load","args":[{${'"a":0,'.repeat(4096)}"b":0}]}`),
+    ],
+    ['more names, in pairs', frameKinds.callWithBytes, lying(['object', Array(4097).fill(['a', 0])])],
   ])('with %s is refused', (_, kind, body) => {
     expect(() => doAll(callPieces(kind, body))).toThrow(BadRecord)
   })

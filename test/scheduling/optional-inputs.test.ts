@@ -160,11 +160,28 @@ describe('a request is refused', () => {
     expectRefusal(error, { argument: "input 'scale'", received: 'scale' })
   })
 
+  it('with a misspelt input, and is answered with the name that was meant', async () => {
+    const x = new Float32Array(4)
+    const model = await load(engine, optionalBias(), { optionalInputs })
+    expect(await rejectionOf(() => model.infer({ x, bais: x }))).toHaveProperty(
+      'message',
+      `input 'bais' of model '${model.name}': did you mean bias? Expected an input of the model, received 'bais'. The model's inputs are 'x', 'bias'`,
+    )
+    const strict = await load(engine, optionalBias())
+    expect(await rejectionOf(() => strict.infer({ x, bais: x }))).toHaveProperty(
+      'message',
+      `input 'bias' of model '${strict.name}': expected to be given, received [bais]. Did you mean 'bias' by 'bais'? The model's inputs are 'x', 'bias'`,
+    )
+  })
+
   it('without an input where none is declared optional', async () => {
     const model = await load(engine, optionalBias())
-    expectRefusal(await rejectionOf(() => model.infer({ x: new Float32Array(4) })), {
-      argument: "input 'bias'",
-    })
+    const error = await rejectionOf(() => model.infer({ x: new Float32Array(4) }))
+    expectRefusal(error, { argument: "input 'bias'" })
+    expect(error).toHaveProperty(
+      'message',
+      expect.stringMatching(/; those that the model can do without are to be listed in its optionalInputs$/),
+    )
   })
 })
 

@@ -11,8 +11,8 @@ import { FrameSource } from './frame-source.ts'
 import { LiveFeed } from './live-feed.ts'
 
 /**
- * Handles requests for the page of an engine. Without `next` it answers every request. With `next`, as in
- * Express, it answers the exact path on which it is mounted and calls `next` for any other.
+ * Handles requests for the page of an engine. For any other path it calls `next`, or answers 404 without it.
+ * With `next`, it also passes on what is not reading (`POST` and others).
  */
 export interface Inspector {
   (request: IncomingMessage, response: ServerResponse, next?: () => void): void
@@ -24,8 +24,8 @@ export interface Inspector {
 }
 
 /**
- * A live page of an engine, as a request handler for `node:http`, Express and others. It answers on whatever
- * path it is mounted: with the page or, for requests that accept server-sent events, with the page's data.
+ * A live page of an engine, as a request handler for `node:http`, Express and others. It answers its path with the
+ * page or, for requests that accept server-sent events, with the page's data.
  *
  * The page shows names, counts and times, never the contents of requests and answers, and it is read-only.
  * Anybody who can reach it can read it: mount it behind your service's access control. It does no work while
@@ -35,22 +35,29 @@ export interface Inspector {
  */
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
   const observers = observersOf(engine)
-  const { title, intervalMs, maxClients, allowedHosts } = parseOptions(optionsSchema, options, 'options')
+  const { title, path, intervalMs, maxClients, allowedHosts } = parseOptions(
+    optionsSchema,
+    options,
+    'options',
+  )
   const feed = new LiveFeed(
     new FrameSource(engine, observers, intervalMs),
     systemClock,
     intervalMs,
     maxClients,
   )
+  const paths = path === undefined ? ['', '/inspector'] : [path]
   let page: SentPage | null = null
   let isClosed = false
 
   const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
-    if (next !== undefined && !isForPage(request)) return next()
-    if (response.destroyed) return // the client left while earlier handlers, such as authentication, ran
     const { method, headers } = request
-    if (method !== 'GET' && method !== 'HEAD')
-      return refuse(response, 405, 'This page is read-only.', { allow: 'GET, HEAD' })
+    const isOwn = isForPage(request, paths)
+    const isRead = method === 'GET' || method === 'HEAD'
+    if (next !== undefined && !(isOwn && isRead)) return next()
+    if (response.destroyed) return // the client left while earlier handlers, such as authentication, ran
+    if (!isOwn) return refuse(response, 404, `The page is at ${paths.at(-1) || '/'}.`)
+    if (!isRead) return refuse(response, 405, 'This page is read-only.', { allow: 'GET, HEAD' })
     if (isClosed) return refuse(response, 503, 'The inspector is closed.')
     if (isByForeignName(request, allowedHosts))
       return refuse(
@@ -77,12 +84,18 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
 }
 
 /**
- * For frameworks: the mount path has been removed from the URL, or `route` says that the handler belongs to a
- * route.
+ * Whether the URL is that of the page, with or without a slash at its end; or the handler belongs to a `route` of
+ * Express, which has compared it.
  */
-function isForPage({ method, url, route }: IncomingMessage & { readonly route?: unknown }): boolean {
-  if (method !== 'GET' && method !== 'HEAD') return false
-  return route !== undefined || /^\/?(?:[?#]|$)/.test(url ?? '')
+function isForPage(
+  { url = '', route }: IncomingMessage & { readonly route?: unknown },
+  paths: readonly string[],
+): boolean {
+  return route !== undefined || paths.includes(withoutSlash(url.split(/[?#]/, 1)[0]!))
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/\/$/, '')
 }
 
 /** The header that an `EventSource` always sends, and other clients do not. */
@@ -94,6 +107,10 @@ function asksForEvents(accept: string | undefined): boolean {
 export interface InspectorOptions {
   /** Heading of the page, at most 200 characters. Default: `zerohop inspector`. */
   readonly title?: string | undefined
+  /**
+   * Path of the page in the URLs of requests. Express removes the path of `app.use()` from them. Default: `/` and `/inspector`.
+   */
+  readonly path?: string | undefined
   /** Interval between frames, in milliseconds: 100 to 60 000. Default: 1000. */
   readonly intervalMs?: number | undefined
   /** Most open pages at once, 1 to 1000. Further ones get 503 and retry. Default: 16. */
@@ -113,6 +130,15 @@ const optionsSchema = optionsOf({
       'a string of 1 to 200 characters',
     ),
     'zerohop inspector',
+  ),
+  path: v.optional(
+    v.pipe(
+      v.custom<string>(
+        (given) => typeof given === 'string' && /^\/[^?#]*$/.test(given),
+        "a path, as '/inspector'",
+      ),
+      v.transform(withoutSlash),
+    ),
   ),
   intervalMs: v.optional(wholeFrom(100, 60_000), 1000),
   maxClients: v.optional(wholeFrom(1, 1000), 16),

@@ -14,6 +14,7 @@ import {
   fieldsPieces,
   flagIn,
   given,
+  isText,
   listIn,
   parametersIn,
   textIn,
@@ -242,7 +243,7 @@ function readParameters(parameters: Fields, maxNameLength: number): InferOptions
 /** `undefined` for none; 0 and '' mean none as well. */
 function sequenceId(value: unknown, maxNameLength: number): string | number | undefined {
   if (value === undefined || value === 0 || value === '') return undefined
-  if (typeof value === 'string' && value.length <= maxNameLength) return value
+  if (isText(value, maxNameLength)) return value
   // JSON.parse() could round two larger ids to the same number.
   if (Number.isSafeInteger(value) && (value as number) > 0) return value as number
   throw invalidArgument(

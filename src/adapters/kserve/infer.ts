@@ -1,12 +1,13 @@
 import { Buffer } from 'node:buffer'
 import { numbersText } from './json-fields.ts'
 import type { Pieces } from '../../base/slices.ts'
-import type { Classification } from '../../engine/classification.ts'
+import { classifyPieces } from '../../engine/classification.ts'
 import { type InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
-import { type ElementType, type TensorData, toStorage } from '../../tensor/tensor.ts'
+import { elementCount, type ElementType, type TensorData, toStorage } from '../../tensor/tensor.ts'
 import type { Exchange, Reply } from './exchange.ts'
 import { type InferCall, readInferCall, readRawCall, type RequestedOutput } from './infer-call.ts'
+import type { ResolvedKserveOptions } from './kserve.ts'
 import { datatypeOf, isBinaryOnly, textBytes } from './tensor-elements.ts'
 
 const headerLength = 'inference-header-content-length'
@@ -28,7 +29,7 @@ export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
     outputs: call.outputs.map(({ name }) => name),
     signal: exchange.signal,
   })) as Record<string, AnsweredTensor>
-  return exchange.work(replyOf(call, model, version, outputs), bytesInJson(call, outputs))
+  return exchange.work(replyOf(call, model, version, outputs, exchange.options), bytesInJson(call, outputs))
 }
 
 function headerLengthOf(header: string | string[] | undefined): number | undefined {
@@ -37,24 +38,13 @@ function headerLengthOf(header: string | string[] | undefined): number | undefin
   throw invalidArgument('Inference-Header-Content-Length', 'a whole number', header)
 }
 
-/** Bytes of the tensors that the answer writes as JSON, to estimate how long that takes. */
+/** Bytes of the tensors that the answer writes as JSON or classifies, to estimate how long that takes. */
 function bytesInJson({ outputs }: InferCall, answered: Record<string, AnsweredTensor>): number {
   return outputs.reduce(
-    (sum, { name, binary }) => (binary ? sum : sum + 8 * (answered[name]!.data as ArrayLike<unknown>).length),
+    (sum, { name, binary, classes }) =>
+      binary && classes === 0 ? sum : sum + 8 * (answered[name]!.data as ArrayLike<unknown>).length,
     0,
   )
-}
-
-function partOf(
-  model: Model,
-  { name, binary, classes }: RequestedOutput,
-  outputs: Record<string, AnsweredTensor>,
-): Pieces<OutputPart> {
-  const tensor = outputs[name]!
-  if (classes === 0) return outputPart(name, tensor, binary)
-  const { shape } = model.metadata.outputs.find((output) => output.name === name)!
-  const isBatched = tensor.dims.length > 1 && typeof shape[0] === 'string'
-  return classesPart(name, model.classification(outputs as never, classes, name), isBatched, binary)
 }
 
 function* replyOf(
@@ -62,6 +52,7 @@ function* replyOf(
   model: Model,
   version: number,
   answered: Record<string, AnsweredTensor>,
+  options: ResolvedKserveOptions,
 ): Pieces<Reply> {
   const about = {
     ...(id === undefined ? {} : { id }),
@@ -71,7 +62,10 @@ function* replyOf(
   const json: Uint8Array[] = [Buffer.from(`${JSON.stringify(about).slice(0, -1)},"outputs":[`)]
   const bytes: Uint8Array[] = []
   for (const [index, output] of outputs.entries()) {
-    const part = yield* partOf(model, output, answered)
+    const tensor = answered[output.name]!
+    const part = yield* output.classes === 0
+      ? outputPart(output.name, tensor, output.binary)
+      : classesPart(model, output, tensor, options)
     if (index > 0) json.push(Buffer.from(','))
     json.push(...part.json)
     if (part.bytes !== null) bytes.push(part.bytes)
@@ -122,27 +116,46 @@ function* outputPart(
   const about = { name, datatype: datatypeOf(type), shape: dims }
   if (!binary)
     return { json: yield* dataJson(JSON.stringify(about).slice(0, -1), name, type, data), bytes: null }
-  const bytes = type === 'string' ? textBytes(data as string[]) : bytesOf(toStorage(type, data)!)
+  const bytes = type === 'string' ? yield* textBytes(data as string[]) : bytesOf(toStorage(type, data)!)
   return {
     json: [Buffer.from(JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } }))],
     bytes,
   }
 }
 
-/** The classes of each row, as `value:index` and, where it has one, `:label`. */
-function classesPart(
-  name: string,
-  rows: readonly (readonly Classification[])[],
-  isBatched: boolean,
-  binary: boolean,
+/**
+ * The classes of each row, as `value:index` and, where it has one, `:label`.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for more classes than a request may have values.
+ */
+function* classesPart(
+  { metadata, labels }: Model,
+  { name, binary, classes }: RequestedOutput,
+  tensor: AnsweredTensor,
+  { maxJsonValues }: ResolvedKserveOptions,
 ): Pieces<OutputPart> {
-  const texts = rows.map((row) =>
-    row.map(({ value, index, label }) => `${value}:${index}${label === undefined ? '' : `:${label}`}`),
-  )
-  const count = texts[0]?.length ?? 0
-  return outputPart(
+  const { shape } = metadata.outputs.find((output) => output.name === name)!
+  const isBatched = tensor.dims.length > 1 && typeof shape[0] === 'string'
+  const rows = isBatched ? tensor.dims[0]! : 1
+  const count = rows === 0 ? 0 : Math.min(classes, elementCount(tensor.dims) / rows)
+  if (rows * count > maxJsonValues)
+    throw invalidArgument(
+      `outputs '${name}'.parameters.classification`,
+      `${maxJsonValues} classes at most for all rows together (maxJsonValues)`,
+      rows * count,
+      { hint: 'Ask for fewer classes, or for the tensor' },
+    )
+  const texts: string[] = []
+  const classified = { outputs: { [name]: tensor }, count: classes, output: name }
+  for (const row of yield* classifyPieces(metadata, labels, classified)) {
+    for (const { value, index, label } of row) {
+      texts.push(`${value}:${index}${label === undefined ? '' : `:${label}`}`)
+      if (texts.length % pieceElements === 0) yield
+    }
+  }
+  return yield* outputPart(
     name,
-    { type: 'string', dims: isBatched ? [rows.length, count] : [count], data: texts.flat() },
+    { type: 'string', dims: isBatched ? [rows, count] : [count], data: texts },
     binary,
   )
 }

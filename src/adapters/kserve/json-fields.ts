@@ -53,8 +53,13 @@ export function listIn(
 
 export function textIn(fields: Fields, name: string, where: string, most: number): string | undefined {
   const value = fieldOf(fields, name)
-  if (value === undefined || (typeof value === 'string' && value.length <= most)) return value
-  throw invalidArgument(where + name, `a string of ${most} characters at most`, value)
+  if (value === undefined || isText(value, most)) return value
+  throw invalidArgument(where + name, `a string of ${most} characters at most`, nonFinite.get(value) ?? value)
+}
+
+/** Whether it is a string of whole characters, as UTF-8 has them. */
+export function isText(value: unknown, most = Infinity): value is string {
+  return typeof value === 'string' && value.length <= most && value.isWellFormed()
 }
 
 export function flagIn(fields: Fields, name: string, where: string): boolean | undefined {
@@ -84,6 +89,15 @@ export function given<T>(value: T | undefined, what: string, expected: string): 
 
 /** Numbers that JSON cannot express. Python clients write them without quotes, and read both forms. */
 const words = ['NaN', 'Infinity', '-Infinity'] as const
+/** Before such a word that had no quotes. It is half of a surrogate pair, with which no text is accepted. */
+const mark = '\ud800'
+/** Such numbers, by what {@link parseExact} makes of them with quotes and without. */
+export const nonFinite: ReadonlyMap<unknown, number> = new Map(
+  words.flatMap((word) => [
+    [word, Number(word)],
+    [mark + word, Number(word)],
+  ]),
+)
 const [quote, backslash] = [0x22, 0x5c]
 /** Integers that may be beyond 2^53, and within 64 bits. */
 const largeInteger = /(?<![.\d])\d{16,20}(?![.\deE])/
@@ -91,7 +105,7 @@ const wholeNumber = /^-?\d{16,20}$/
 
 /**
  * Like `JSON.parse`, but exact for 64-bit integers: those beyond 2^53 become bigints. It also accepts `NaN`,
- * `Infinity` and `-Infinity` without quotes, as strings.
+ * `Infinity` and `-Infinity` without quotes, as marked strings: see {@link nonFinite}.
  *
  * @throws SyntaxError
  */
@@ -106,7 +120,7 @@ function parseNumber(text: string): number | bigint {
   return !Number.isSafeInteger(value) && wholeNumber.test(text) ? BigInt(text) : value
 }
 
-/** Puts quotes around such words, outside of strings. */
+/** Puts quotes around such words, outside of strings, and marks them. */
 function withQuotes(text: string): string {
   let quoted = ''
   let from = 0
@@ -117,7 +131,7 @@ function withQuotes(text: string): string {
     }
     const word = words.find((each) => text.startsWith(each, at))
     if (word === undefined) continue
-    quoted += `${text.slice(from, at)}"${word}"`
+    quoted += `${text.slice(from, at)}"${mark}${word}"`
     from = at + word.length
     at = from - 1
   }
@@ -125,16 +139,13 @@ function withQuotes(text: string): string {
 }
 
 /**
- * Numbers as elements of a JSON array. Bigints keep all digits; numbers that JSON cannot express are quoted.
+ * Numbers as elements of a JSON array. Bigints keep all digits, -0 its sign; numbers that JSON cannot express are quoted.
  */
 export function numbersText(elements: ArrayLike<number | bigint> & { join(): string }): string {
-  const isFinite = !Array.prototype.some.call(
-    elements,
-    (element: number | bigint) => typeof element === 'number' && !Number.isFinite(element),
-  )
-  return isFinite
-    ? elements.join()
-    : Array.from(elements, (element) =>
-        typeof element === 'number' && !Number.isFinite(element) ? `"${element}"` : String(element),
-      ).join()
+  const isSpecial = (element: number | bigint) =>
+    typeof element === 'number' && (!Number.isFinite(element) || Object.is(element, -0))
+  if (!Array.prototype.some.call(elements, isSpecial)) return elements.join()
+  return Array.from(elements, (element) =>
+    !isSpecial(element) ? String(element) : element === 0 ? '-0.0' : `"${element}"`,
+  ).join()
 }

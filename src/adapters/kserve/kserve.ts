@@ -255,17 +255,21 @@ const ofRepository = /^\/v2\/repository\/models\/([^/]+)\/(load|unload)$/
 const refused: readonly (readonly [path: RegExp, what: string, instead: string])[] = [
   [
     /^\/v2\/systemsharedmemory(\/|$)/,
-    'System shared memory',
+    'System shared memory is',
     'Send tensors as binary data; within one machine zerohop/processes shares memory',
   ],
-  [/^\/v2\/cudasharedmemory(\/|$)/, 'CUDA shared memory', 'Send tensors as binary data'],
+  [/^\/v2\/cudasharedmemory(\/|$)/, 'CUDA shared memory is', 'Send tensors as binary data'],
   [
     /^\/v2\/(models\/[^/]+\/)?trace\/setting$/,
-    'The trace settings',
+    'Trace settings are',
     'Trace with engine.trace in the process that serves',
   ],
-  [/^\/v2\/logging$/, 'The log settings', 'Listen to the events of the engine in the process that serves'],
-  [/^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/generate(_stream)?$/, 'The generate extension', 'Call infer'],
+  [/^\/v2\/logging$/, 'Log settings are', 'Listen to the events of the engine in the process that serves'],
+  [
+    /^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/generate(_stream)?$/,
+    'The generate extension is',
+    'Call infer',
+  ],
 ]
 
 const posted: ReadonlySet<Route['to']> = new Set<Route['to']>(['infer', 'index', 'load', 'unload'])
@@ -289,7 +293,7 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
   }
   const [, what, instead] = refused.find(([pattern]) => pattern.test(path)) ?? []
   if (what !== undefined)
-    throw new HttpFailure(501, `${what} is not supported (${path.slice(0, 200)}). ${instead}.`)
+    throw new HttpFailure(501, `${what} not supported (${path.slice(0, 200)}). ${instead}.`)
   throw new HttpFailure(404, `Not Found: the protocol has no ${path.slice(0, 200)}`)
 }
 
@@ -416,8 +420,9 @@ export interface KserveOptions {
   /** Most bytes of JSON in a body, and of text in binary `BYTES`. Default 16 MiB. */
   maxJsonBytes?: number
   /**
-   * Most values and names in that JSON, and most text elements in binary `BYTES`. Each takes many times its
-   * size in memory. Default 1 048 576.
+   * Most values and names in that JSON, most text elements in binary `BYTES`, and most classes in an output
+   * with `classification`. Each takes many times its size in memory. An object may have 4096 names, whatever
+   * this limit is: one with more is refused with `ERR_INVALID_ARG`. Default 1 048 576.
    */
   maxJsonValues?: number
   /**

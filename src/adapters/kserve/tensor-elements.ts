@@ -12,6 +12,7 @@ import {
   storageOf,
   type TensorData,
 } from '../../tensor/tensor.ts'
+import { isText, nonFinite } from './json-fields.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
 /** Deepest nesting of arrays in tensor data. */
@@ -31,8 +32,6 @@ const bigRanges: Partial<Record<ElementType, readonly [least: bigint, most: bigi
   int64: [-(2n ** 63n), 2n ** 63n - 1n],
   uint64: [0n, 2n ** 64n - 1n],
 }
-/** Float values that JSON cannot express as numbers. */
-const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'])
 
 /**
  * Elements of a tensor with JSON data, flat or nested. Every element is checked, and none is rounded to
@@ -58,19 +57,24 @@ export function* jsonElements(
   if (items.length !== count)
     throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
   const expected = expectedOf(type)
-  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index])
+  const wrong = (index: number) =>
+    invalidArgument(`${what}.data[${index}]`, expected, nonFinite.get(items[index]) ?? items[index])
+  const isRight = checkOf(type)
   if (type === 'string') {
-    const at = items.findIndex((item) => typeof item !== 'string')
-    if (at !== -1) throw wrong(at)
+    for (let index = 0; index < count; index++) {
+      if (!isRight(items[index])) throw wrong(index)
+      if (index % pieceElements === pieceElements - 1) yield
+    }
     return items as string[]
   }
-  const isRight = checkOf(type)
   const elements = new (storageOf(type))(count) as Float32Array
   const isBig = elements instanceof BigInt64Array || elements instanceof BigUint64Array
   for (let index = 0; index < count; index++) {
     const item = items[index]
     if (!isRight(item)) throw wrong(index)
-    elements[index] = (isBig ? BigInt(item as number) : Number(item)) as number
+    elements[index] = (
+      isBig ? BigInt(item as number) : typeof item === 'string' ? nonFinite.get(item)! : Number(item)
+    ) as number
     if (index % pieceElements === pieceElements - 1) yield
   }
   return elements
@@ -102,6 +106,8 @@ function checkOf(type: ElementType): (item: unknown) => boolean {
       (item as bigint) >= big[0] &&
       (item as bigint) <= big[1]
   if (type === 'bool') return (item) => typeof item === 'boolean'
+  // Half of a surrogate pair has no bytes in UTF-8: the model would receive another character.
+  if (type === 'string') return (item) => isText(item)
   // 1e999 becomes infinite when parsed, 1e39 when stored as float32; neither was written as infinity.
   const isFinite =
     type === 'float32'
@@ -117,7 +123,7 @@ function expectedOf(type: ElementType): string {
   return type === 'bool'
     ? 'true or false'
     : type === 'string'
-      ? 'a string'
+      ? 'a string of whole characters'
       : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
 }
 
@@ -245,13 +251,19 @@ function tooMany(what: string, most: number): InferenceError {
 }
 
 /** Strings as BYTES elements. */
-export function textBytes(texts: readonly string[]): Buffer {
-  const lengths = texts.map((text) => Buffer.byteLength(text))
-  const bytes = Buffer.allocUnsafeSlow(lengths.reduce((sum, length) => sum + prefixBytes + length, 0))
+export function* textBytes(texts: readonly string[]): Pieces<Buffer> {
+  let length = 0
+  for (const [index, text] of texts.entries()) {
+    length += prefixBytes + Buffer.byteLength(text)
+    if (index % pieceTexts === pieceTexts - 1) yield
+  }
+  const bytes = Buffer.allocUnsafeSlow(length)
   let at = 0
   for (const [index, text] of texts.entries()) {
-    at = bytes.writeUInt32LE(lengths[index]!, at)
-    at += bytes.write(text, at)
+    const written = bytes.write(text, at + prefixBytes)
+    bytes.writeUInt32LE(written, at)
+    at += prefixBytes + written
+    if (index % pieceTexts === pieceTexts - 1) yield
   }
   return bytes
 }

@@ -44,7 +44,9 @@ export function checkServeOptions(
     maxRequests = defaultMaxRequests,
     maxBytes = defaultMaxBytes,
     idleMs,
-  } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'])
+  } = readOptions('options', given, ['path', 'maxRequests', 'maxBytes', 'idleMs'], {
+    example: "a plain object, as { path: '/folder/socket' }",
+  })
   return {
     path: checkPath('options.path', path),
     maxRequests: checkCount('options.maxRequests', maxRequests, 1, 2 ** 20),
@@ -88,8 +90,9 @@ export interface SpawnOptions {
 /** Options of {@link connect}. */
 export interface ConnectOptions {
   /**
-   * Milliseconds to keep trying to connect, at first and after the serving process has gone; and, from 5000 on,
-   * that any call but `infer` waits while the process sends nothing. Default 5000; 60 000 with `spawn`.
+   * Milliseconds to keep trying to connect, at first and after the serving process has gone. Calls other than `infer`
+   * also give up when the process has sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000
+   * with `spawn`.
    */
   timeoutMs?: number
   /**
@@ -140,7 +143,9 @@ function checkSpawn(options: unknown): CheckedConnectOptions['spawn'] {
     idleMs = 60_000,
     execArgv,
     env,
-  } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'])
+  } = readOptions('options.spawn', options, ['module', 'idleMs', 'execArgv', 'env'], {
+    example: "a plain object, as { module: './engine.js' }",
+  })
   if (
     execArgv !== undefined &&
     !(Array.isArray(execArgv) && execArgv.every((each) => typeof each === 'string'))

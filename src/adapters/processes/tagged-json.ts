@@ -1,6 +1,6 @@
 import { isAnyArrayBuffer } from 'node:util/types'
 import { Tensor } from 'onnxruntime-common'
-import { jsonPieces } from '../../base/bounded-json.ts'
+import { jsonPieces, mostMembers } from '../../base/bounded-json.ts'
 import { messageOf } from '../../base/message-of.ts'
 import type { Pieces } from '../../base/slices.ts'
 import {
@@ -206,7 +206,11 @@ function revive(value: unknown, bytes?: Uint8Array): unknown {
   if (kind === 'url') return new URL(first as string)
   if (kind === 'tensor') return new Tensor(first as 'float32', third as Float32Array, second as number[])
   if (kind === 'buffer') return bytesOf(first)
-  if (kind === 'object') return Object.fromEntries(first as [string, unknown][])
+  if (kind === 'object') {
+    const entries = first as [string, unknown][]
+    if (entries.length > mostMembers) throw new TypeError('an object with too many names')
+    return Object.fromEntries(entries)
+  }
   const Storage = kind === 'array' ? typedArrays.get(first as string) : undefined
   if (Storage === undefined) throw new TypeError('a value of unknown kind')
   return new Storage(bytesOf(second))

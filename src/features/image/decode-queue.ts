@@ -132,7 +132,7 @@ export class DecodeLine {
   )
   /** Estimated milliseconds of the waiting tasks, by level. */
   readonly #waitingMs = new Map<number, number>()
-  /** Estimated end of each running task. */
+  /** Estimated end of each running task. One that is late will be late by as much again. */
   readonly #endsAtMs = new Map<DecodeTask, number>()
   readonly #nowMs: () => number
   #asked = 0
@@ -170,7 +170,7 @@ export class DecodeLine {
     const nowMs = this.#nowMs()
     let aheadMs = ownMs + calls.count * calls.meanMs
     for (const line of lines) {
-      for (const endsAtMs of line.#endsAtMs.values()) aheadMs += Math.max(0, endsAtMs - nowMs)
+      for (const endsAtMs of line.#endsAtMs.values()) aheadMs += Math.abs(endsAtMs - nowMs)
       if (line !== this) aheadMs += Math.min(ownMs, line.#allWaitingMs)
     }
     return aheadMs / limit
@@ -180,7 +180,8 @@ export class DecodeLine {
   get doneInMs(): number {
     const nowMs = this.#nowMs()
     let runningMs = 0
-    for (const endsAtMs of this.#endsAtMs.values()) runningMs = Math.max(runningMs, endsAtMs - nowMs)
+    for (const endsAtMs of this.#endsAtMs.values())
+      runningMs = Math.max(runningMs, Math.abs(endsAtMs - nowMs))
     const { size } = this.#tasks
     if (size === 0) return runningMs
     // All decoders share what waits, but the last task has one of them.

@@ -2,13 +2,14 @@ import type { Clock } from '../../base/clock.ts'
 import { dimsOf, type ResolvedImageOptions } from '../../options/image-options.ts'
 import type { Feeds } from '../../options/model-signature.ts'
 import { typed } from '../../options/plain-options.ts'
-import { invalidArgument } from '../../errors.ts'
+import { InferenceError, invalidArgument } from '../../errors.ts'
 import { newRow, tookTooLong } from '../image/decode-image.ts'
 import { DecodeLine, type DecodeTask, imageConcurrency, within } from '../image/decode-queue.ts'
 import { imageKind, type ImageKind } from '../image/image-kind.ts'
 import { checkBytes } from '../image/image-source.ts'
 import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
+import { spreadOfSumMs } from '../../schedule/answer-estimate.ts'
 import { outdatedTimes, Recent, Spread } from '../../schedule/estimates.ts'
 import type {
   Preparation,
@@ -91,17 +92,10 @@ export class ImageDecoding {
     let standIns: { -readonly [Name in keyof Feeds]: Feeds[Name] }
     try {
       for (const input of this.#inputs) {
-        const { name, options } = input
+        const { name } = input
         const bytes = Object.hasOwn(feeds, name) ? (feeds as Feeds)[name] : undefined
         if (kindOf(bytes) === 'Uint8Array')
-          encoded.push({
-            input,
-            bytes: bytes as Uint8Array,
-            kind: imageKind(
-              bytes as Uint8Array,
-              checkBytes(bytes as Uint8Array, bytes as Uint8Array, options),
-            ),
-          })
+          encoded.push({ input, bytes: bytes as Uint8Array, kind: this.#kindOf(input, bytes as Uint8Array) })
         else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes))
           throw invalidArgument(
             `input '${name}'`,
@@ -121,6 +115,14 @@ export class ImageDecoding {
     return { feeds: standIns, preparation: new ImagePreparation(this, encoded, isAll) }
   }
 
+  #kindOf({ name, options }: ImageInput, bytes: Uint8Array): ImageKind {
+    try {
+      return imageKind(bytes, checkBytes(bytes, bytes, options))
+    } catch (error) {
+      throw this.named(name, error)
+    }
+  }
+
   /**
    * Estimates when the images of a new request would be decoded.
    *
@@ -136,8 +138,7 @@ export class ImageDecoding {
     const { isIdle } = this.#line
     const { mostMs, inMs } = this.#togetherMs(kinds, decides && isIdle)
     const waitMs = this.#line.waitMs(level.level)
-    // The spread grows like the sum of independent errors.
-    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(1 + waitMs / mostMs)
+    const spreadMs = this.#spreadMs(mostMs, waitMs + mostMs)
     return { inMs: waitMs + inMs, spreadMs, isNext: isIdle }
   }
 
@@ -157,11 +158,28 @@ export class ImageDecoding {
   estimateAll(): ReadyEstimate {
     const inMs = this.#line.doneInMs
     const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
-    const spreadMs = mostMs === 0 ? 0 : (this.#times.p99Ms(mostMs) - mostMs) * Math.sqrt(inMs / mostMs)
-    return { inMs, spreadMs, isNext: false }
+    return { inMs, spreadMs: this.#spreadMs(mostMs, inMs), isNext: false }
+  }
+
+  /** How far decodings spread that together take `allMs`, and the longest of them `mostMs`. */
+  #spreadMs(mostMs: number, allMs: number): number {
+    return mostMs === 0 ? 0 : spreadOfSumMs(allMs / mostMs, this.#times.p99Ms(mostMs) - mostMs, allMs)
   }
 
   // ── for its requests ──
+  /** An error of the image of an input, which is a request's only `source` outside of models. */
+  named(input: string, error: unknown): unknown {
+    if (!(error instanceof InferenceError) || error.code !== 'ERR_IMAGE_DECODE') return error
+    const { model } = this.#for
+    const { message, argument, expected, received, cause } = error
+    const where = `input '${input}'`
+    return new InferenceError(
+      'ERR_IMAGE_DECODE',
+      `${where} of model '${model}': ${message.replace(/^source: /, '')}`,
+      { model, name: argument === 'source' ? where : argument!, expected, received, cause },
+    )
+  }
+
   /** What decoding some images takes at best, in milliseconds. */
   leastMs(kinds: readonly ImageKind[]): number {
     return this.#togetherMs(kinds, true).inMs
@@ -321,7 +339,7 @@ class ImagePreparation implements Preparation {
     const inTime = within(work, options.timeoutMs, () => tookTooLong(bytes, options))
     inTime.then(
       (rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs),
-      (error: unknown) => this.#failed(error),
+      (error: unknown) => this.#failed(this.#decoding.named(input.name, error)),
     )
     await work.catch(() => {})
   }
