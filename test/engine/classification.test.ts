@@ -129,6 +129,15 @@ describe('the classification of an output', () => {
         }),
       )
   })
+  it.each([
+    ['what is no list', 'abc', 'outputs[0].labels', 'Array'],
+    ['a number among texts', ['a', 'b', 1, 'c'], 'outputs[0].labels[2]', 'string'],
+    ['a hole among texts', Object.assign(['a'], { 2: 'c' }), 'outputs[0].labels[1]', 'string'],
+  ])('has no labels of %s', async (_, labels, argument, expected) => {
+    await expect(
+      load(engine, identity('float32', [3]), { outputs: [{ name: 'y', labels: labels as string[] }] }),
+    ).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument, expected })
+  })
   it('takes integers and half floats', async () => {
     const half = await load(engine, identity('float16', [3]))
     const outputs = await half.infer({ x: Uint16Array.of(0x3c00, 0x4000, 0x3800) })

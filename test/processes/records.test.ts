@@ -280,8 +280,9 @@ describe('tagged JSON', () => {
 
   it('is the same when it is written in pieces', () => {
     for (const value of [
-      ...[null, 'a"b', 1, NaN, 7n, true, [], {}, new Uint8Array(3), new URL('file:///x'), new Date(0)],
-      { none: undefined, some: [undefined, , () => 1, null], '"': { own: { $: 1 }, toJSON: 3 } },
+      [null, 'a"b', 1, NaN, 7n, true, [], {}, new Uint8Array(3), new URL('file:///x'), new Date(0)],
+      [Object.assign(['a'], { 2: 'hole before it' }), Object.assign([], { 600: 'holes before it' })],
+      { none: undefined, some: [undefined, () => 1, null], '"': { own: { $: 1 }, toJSON: 3 } },
       { toJSON: () => 'own' },
       Array.from({ length: 2000 }, (_, at) => (at % 3 === 0 ? `${at}` : { at, list: [at, 'x'] })),
       Array.from({ length: 1025 }, () => '"'),
