@@ -449,20 +449,23 @@ export class Spread {
   readonly #ratios = new Recent(spreadWindow)
   /** By how much longer, to the root of what is usual: what comes between (a collection of garbage, another thread) is no longer for a long run. */
   readonly #delays = new Recent(spreadWindow)
-
   add(ms: number, usualMs: number): void {
     this.#ratios.add(usualMs > 0 ? ms / usualMs : 1)
     this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
   }
 
-  /** What 99 of 100 stay below that usually take `usualMs`. */
-  p99Ms(usualMs: number, keepsTarget = false): number {
+  /**
+   * What 99 of 100 stay below that usually take `usualMs`.
+   *
+   * @param isProportional whether what delayed short ones is taken for a share of long ones as well.
+   */
+  p99Ms(usualMs: number, isProportional = false): number {
     const { count } = this.#ratios
     if (count < paceWindow) return usualMs
     // The longest of few is not one of 100.
     const q = count < spreadWindow ? (count - 1) / count : 0.99
     const inProportionMs = usualMs * this.#ratios.quantile(q)
-    return keepsTarget
+    return isProportional
       ? inProportionMs
       : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }

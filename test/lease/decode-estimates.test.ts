@@ -211,11 +211,9 @@ it('the time that images take is told by kind and size, and by the fastest of th
   expect(times.usualMs({ name: 'jpeg', size: 1e6 })).toBe(14)
 })
 
-it('one image that was slow by chance says little of others, and least of large ones', () => {
+it('one image of few that was slow by chance says nothing of others', () => {
   const times = new DecodeTimes()
   for (let decoded = 0; decoded < 40; decoded++) times.observe({ name: 'jpeg', size: 1e4 }, 0.5, 0)
   times.observe({ name: 'jpeg', size: 1e4 }, 30, 0)
   expect(times.p99Ms(60)).toBe(60)
-  times.observe({ name: 'jpeg', size: 1e4 }, 30, 0)
-  expect(times.p99Ms(60)).toBeLessThan(400)
 })
