@@ -1,3 +1,4 @@
+import { type HeapItem, IndexedHeap } from '../base/indexed-heap.ts'
 import { doAll, type Pieces } from '../base/slices.ts'
 import { fromFloat16Bits } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
@@ -47,7 +48,7 @@ export function classify(
   return doAll(classifyPieces(metadata, labels, classified))
 }
 
-/** Steps of one piece: each compares two scores. */
+/** Comparisons of one piece. */
 const pieceSteps = 2 ** 13
 
 /** As {@link classify}, in pieces. */
@@ -164,60 +165,53 @@ function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | n
   return others.length === 0 && typeof classes === 'number' ? classes : null
 }
 
+/** One of the best classes so far. */
+interface Candidate extends HeapItem {
+  index: number
+  value: number
+}
+
+/** Whether a class goes before another: by its score, then by its index. NaN is last. */
+function isHigher(value: number, index: number, other: Candidate): boolean {
+  if (value > other.value) return true
+  const isEqual = value === other.value || (Number.isNaN(value) && Number.isNaN(other.value))
+  return isEqual ? index < other.index : Number.isNaN(other.value)
+}
+
 /**
- * The `count` classes with the highest scores, highest first; the scores of one position are `stride` apart. They are
- * kept in a heap, with the lowest of them at its root.
+ * The `count` classes with the highest scores, highest first; the scores of one position are `stride` apart.
  *
- * @param pace how many steps are left of the piece.
+ * @param pace how many comparisons are left of the piece.
  */
 function* highest(
-  { at: read, labels }: Scores,
+  { at, labels }: Scores,
   { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number },
   count: number,
   pace: { left: number },
 ): Pieces<Classification[]> {
-  const heap: number[] = []
-  const scoreOf = (index: number) => read(first + index * stride)
-  const isHigher = (index: number, other: number): boolean => {
+  const best = new IndexedHeap<Candidate>((a, b) => {
     pace.left--
-    const [score, otherScore] = [scoreOf(index), scoreOf(other)]
-    if (score > otherScore) return true
-    const isEqual = score === otherScore || (Number.isNaN(score) && Number.isNaN(otherScore))
-    return isEqual ? index < other : Number.isNaN(otherScore)
-  }
-  const rise = (index: number) => {
-    let place = heap.length
-    for (; place > 0; place = (place - 1) >> 1) {
-      const parent = heap[(place - 1) >> 1]!
-      if (!isHigher(parent, index)) break
-      heap[place] = parent
-    }
-    heap[place] = index
-  }
-  const replaceRoot = (index: number) => {
-    let place = 0
-    for (let child = 1; child < heap.length; child = 2 * place + 1) {
-      if (child + 1 < heap.length && isHigher(heap[child]!, heap[child + 1]!)) child++
-      if (!isHigher(index, heap[child]!)) break
-      heap[place] = heap[child]!
-      place = child
-    }
-    heap[place] = index
-  }
+    return isHigher(b.value, b.index, a) // the lowest first
+  })
   for (let index = 0; index < classes; index++) {
-    if (heap.length < count) rise(index)
-    else if (isHigher(index, heap[0]!)) replaceRoot(index)
+    const value = at(first + index * stride)
+    const lowest = best.size < count ? null : best.peek()
+    if (lowest === null) best.push({ index, value, heapIndex: -1 })
+    else if (isHigher(value, index, lowest)) {
+      lowest.index = index
+      lowest.value = value
+      best.update(lowest)
+    }
     if (--pace.left <= 0) {
       pace.left = pieceSteps
       yield
     }
   }
   const found: Classification[] = []
-  while (heap.length > 0) {
-    const index = heap[0]!
-    found.push({ index, value: scoreOf(index), label: labels?.[index] })
-    const last = heap.pop()!
-    if (heap.length > 0) replaceRoot(last)
+  for (let lowest = best.peek(); lowest !== null; lowest = best.peek()) {
+    const { index, value } = lowest
+    best.remove(lowest)
+    found.push({ index, value, label: labels?.[index] })
     if (--pace.left <= 0) {
       pace.left = pieceSteps
       yield
