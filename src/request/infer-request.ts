@@ -287,7 +287,7 @@ export interface ReadyEstimate {
 /** Notified of what becomes of a {@link Preparation}. */
 export interface Prepared {
   /**
-   * It is about to begin, at its turn; `false` when the request is not worth it any more, and was settled.
+   * It is about to begin, at its turn. Returns `false` if the request cannot be in time any more; it is settled then.
    *
    * @param readyInMs how long it takes at best.
    */

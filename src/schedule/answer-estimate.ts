@@ -27,7 +27,7 @@ export interface Backlog {
   readonly sharing: number
   /** Whether it is to keep a latency target, and not a deadline that a caller gave. Default false. */
   readonly keepsTarget?: boolean
-  /** When a request is admitted or refused by it; default `null`: none is. */
+  /** The present time, if the estimate decides whether a request is admitted. Default: `null`. */
   readonly decidesAtMs?: number | null
 }
 
@@ -55,7 +55,7 @@ export function estimatedAnswerMs(
   } = backlog
   if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
-  // An instance that is free now is given what it can do at best: only by that is it found out when a slow time is over.
+  // For an idle instance the least time counts. Otherwise the end of a slow phase would never be noticed.
   if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
     const ownRows = Math.max(rows, Math.min(batchRows, rowsAhead + rows))
     const ownMs =
@@ -83,8 +83,8 @@ export function estimatedAnswerMs(
 }
 
 /**
- * How far the sum of so many runs spreads, if one of 100 takes `spreadMs` longer than usual: as independent errors do. Rare runs that are
- * very slow do not follow each other, so it is never more than one of them and as much again as is expected.
+ * The spread of the sum of several runs, where 1 run of 100 takes `spreadMs` longer than usual. It grows with the root of their number,
+ * as independent errors do, up to one slow run plus the expected time: very slow runs are rare and hardly ever follow each other.
  */
 export function spreadOfSumMs(runs: number, spreadMs: number, expectedMs: number): number {
   return Math.min(Math.sqrt(runs) * spreadMs, spreadMs + expectedMs)

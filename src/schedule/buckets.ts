@@ -39,7 +39,7 @@ export class Buckets<E extends WaitingRequest> {
     return this.#full.size > 0
   }
 
-  /** Since when the request can be sent that has waited longest; `Infinity` for none. */
+  /** When the request that has waited longest became ready; `Infinity` for none. */
   get oldestAtMs(): number {
     let oldestMs = Infinity
     for (const bucket of this.#byKey.values()) oldestMs = Math.min(oldestMs, bucket.oldestAtMs)
@@ -228,7 +228,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return this.#lines.length === 0 ? null : this.#lines[0]!.head
   }
 
-  /** Since when the first request can be sent of the line in which one has waited longest; `Infinity` for none. */
+  /** When the first request became ready, of the line that has waited longest; `Infinity` for none. */
   get oldestAtMs(): number {
     let oldestMs = Infinity
     for (const { head } of this.#lines) oldestMs = Math.min(oldestMs, head.readyAtMs ?? head.enqueuedAtMs)

@@ -144,7 +144,7 @@ export class Estimator {
    * In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left.
    *
    * @param ready when its inputs will be there; left out where they are.
-   * @param decides whether the request is refused by it: an instance that is free is then given what it can do at best.
+   * @param decides whether the estimate decides about admission. The least time of a run then counts for an idle instance.
    */
   estimatedAnswerMs(
     bucketKey: string,
@@ -200,7 +200,7 @@ const paceWindow = 9
 const fewRuns = 5
 /** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
 const paceThreshold = 1.25
-/** Times as long as a run takes after which, if there was none, what is known of it is too old to refuse by. */
+/** Measurements are outdated when nothing has run for this many times the duration of a run. */
 export const outdatedTimes = 20
 /** Shapes whose runs are remembered; those longest without a run go first. */
 const maxBuckets = 128
@@ -223,7 +223,7 @@ export class RunTimes {
   /**
    * Notes a run of so many rows.
    *
-   * @param nowMs when it ended. Left out for runs before the first request, which are old.
+   * @param nowMs when it ended. Default: 0, for runs during the load, which count as outdated.
    */
   observe(bucketKey: string, rows: number, ms: number, nowMs = 0): void {
     let bucket = this.#buckets.get(bucketKey)
@@ -253,10 +253,10 @@ export class RunTimes {
   }
 
   /**
-   * What a run of so many rows takes at least, in milliseconds: 0 where that rests on a few runs or on old ones, and in proportion below
-   * the smallest that was run. What is refused by a guess cannot show that it was wrong.
+   * The least time of a run of so many rows, in milliseconds: 0 if only a few runs or outdated ones are known. For fewer rows than were
+   * ever run it is in proportion. A refused request runs nothing, so a wrong guess would never be corrected.
    *
-   * @param batchRows rows that would be in its batch.
+   * @param batchRows rows of the batch that it would be part of.
    */
   leastMs(bucketKey: string, rows: number, nowMs: number, batchRows = rows): number {
     return this.#buckets.get(bucketKey)?.leastMs(rows, nowMs, batchRows) ?? 0
@@ -407,8 +407,8 @@ export class SafetyFactor {
   }
 
   /**
-   * What is kept free for an answer that is expected in so many milliseconds, in milliseconds. What a careful beginning adds never more
-   * than doubles what is expected: a single slow run is most of what few runs spread by.
+   * The margin for an answer that is expected in `expectedMs`, in milliseconds. A careful beginning adds at most `expectedMs`, as one
+   * slow run among few makes the spread large.
    */
   reserveMs(spreadMs: number, expectedMs: number): number {
     const reserveMs = this.factor * spreadMs
@@ -457,7 +457,7 @@ export class Spread {
   /**
    * What 99 of 100 stay below that usually take `usualMs`.
    *
-   * @param isProportional whether what delayed short ones is taken for a share of long ones as well.
+   * @param isProportional whether a delay grows in proportion to the duration, and not with its root. Default: false.
    */
   p99Ms(usualMs: number, isProportional = false): number {
     const { count } = this.#ratios

@@ -85,7 +85,7 @@ export class InstanceSet implements Iterable<Instance> {
     return this.#instances.some(({ idle }) => idle)
   }
 
-  /** Since when the oldest request could be sent of those in prefetched batches; `Infinity` for none. */
+  /** When the oldest request of the prefetched batches became ready; `Infinity` for none. */
   get oldestAheadMs(): number {
     let oldestMs = Infinity
     for (const { prefetchedBatch } of this.#instances) {

@@ -367,7 +367,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return this.#retries.nextIsAlone
   }
 
-  /** Since when the request could be sent that has waited longest, in a prefetched batch or in none; `Infinity` for none. */
+  /** When the request that has waited longest became ready, in a prefetched batch or in none; `Infinity` for none. */
   get oldestAtMs(): number {
     return Math.min(this.#queue.oldestAtMs, this.instances.oldestAheadMs)
   }
@@ -377,7 +377,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return this.#inFlight.running
   }
 
-  /** In how many milliseconds a request would be answered that came now, by which it may be refused; 0 when no run like it was seen. */
+  /** Estimated milliseconds to the answer of a request that comes now, to decide about admission; 0 if no such run is known. */
   estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
     return this.#answerMs(this.levels.of(priority), bucketKey, rows, 0, this.clock.nowMs(), undefined, true)
   }
@@ -385,7 +385,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /**
    * @param before rows of the same request that run before these.
    * @param own when its inputs will be there; left out where they are.
-   * @param decides whether it is refused by it.
+   * @param decides whether the estimate decides about admission.
    */
   #answerMs(
     level: PriorityLevel,

@@ -44,7 +44,7 @@ describe('an inspector', () => {
     expect(sent[1]).toBe(sent[0])
   })
 
-  it('answers with its page on its path, and lets nobody frame, keep or read it from elsewhere', async () => {
+  it('serves its page on its path, with headers against framing, caching and reading by other sites', async () => {
     const inspect = inspector(await served(), { title: hostile, path: '/a/deeper/path' })
     const url = await listening((request, response) => {
       response.setHeader('access-control-allow-origin', '*') // as a service may say of all that it answers

@@ -63,7 +63,7 @@ describe('RunTimes', () => {
     expect(runTimes.presentMs('', 8)).toBe(40)
   })
 
-  it('knows what a run takes at least, but by a few runs or by old ones, which nothing is to be refused by', () => {
+  it('has a least time of 0 after fewer than five runs, or when the last one is long ago', () => {
     const runTimes = new RunTimes()
     const least = (rows: number, nowMs = 0, batchRows = rows) => runTimes.leastMs('', rows, nowMs, batchRows)
     runTimes.observe('', 16, 600) // the first, while much else began
@@ -278,7 +278,7 @@ const batch = (...deadlinesMs: readonly (number | null)[]) =>
     Object.assign(new WaitingRequest(1, '', level), { deadlineAtMs: deadlineMs }),
   )
 
-it('many runs spread as independent ones do, and rare ones that are very slow do not follow each other', () => {
+it('the spread of many runs grows with the root of their number, up to one slow run plus the expected time', () => {
   expect(spreadOfSumMs(25, 4, 250)).toBe(20)
   expect(spreadOfSumMs(25, 800, 125)).toBe(925)
 })
@@ -325,7 +325,7 @@ describe('SafetyFactor', () => {
     expect(targeted.safetyFactor.factor).toBe(1)
   })
 
-  it('begins so carefully that estimates are doubled, and no more, where one of few runs was slow', () => {
+  it('at most doubles an estimate at first, where one of few runs was slow', () => {
     const careful = new SafetyFactor()
     careful.beginCarefully()
     expect([careful.reserveMs(10, 100), careful.reserveMs(50, 100)]).toEqual([30, 100])

@@ -102,7 +102,7 @@ describe('when an image would be decoded', () => {
     await drain()
   })
 
-  it('refuses nobody by a few decodings, or by old ones, where the decoder is idle', async () => {
+  it('is 0 for an idle decoder after fewer than five decodings, or when the last one is long ago', async () => {
     const clock = new FakeClock()
     const model = decoding(clock)
     const estimate = () => ask(model, png(100, 100)).estimate(usual).inMs
@@ -114,7 +114,7 @@ describe('when an image would be decoded', () => {
     expect([estimate(), model.estimate(usual, false).inMs]).toEqual([0, 600])
   })
 
-  it('takes a decoding that is late for one that will be late by as much again', async () => {
+  it('assumes that a late decoding takes as long again as it is late', async () => {
     const clock = new FakeClock()
     const model = decoding(clock)
     await learnWell(model, clock, png(100, 100), 10)
@@ -127,7 +127,7 @@ describe('when an image would be decoded', () => {
     await drain()
   })
 
-  it('counts calls of decodeImage that wait', async () => {
+  it('includes waiting calls of decodeImage', async () => {
     const model = decoding(new FakeClock())
     await inTurn(() => new Promise((resolve) => setTimeout(resolve, 30)), callLimits)
     const calls = Array.from({ length: 10 }, () => inTurn(async () => {}, callLimits))

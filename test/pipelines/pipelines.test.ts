@@ -366,7 +366,7 @@ describe('limits of a request', () => {
     expect(gate.calls).toBeGreaterThan(1)
   })
 
-  it('counts those before it that wait for a place when it is asked to be in time', async () => {
+  it('refuses a request whose deadline would pass while others wait for maxInFlight', async () => {
     const engine = ownEngine()
     await loadNumber(engine, 'slow', (x) => {
       if (x > 0) holdFor(x)

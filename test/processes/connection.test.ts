@@ -237,7 +237,7 @@ describe('a limit of a request', () => {
     expect(onSilence).toHaveBeenCalledTimes(1)
   })
 
-  it('is left to a server that says something, which is asked again until the request is answered', async () => {
+  it('does not reject while the server responds: the client asks it again until the answer comes', async () => {
     const { watch, asked, passes } = watched()
     const onSilence = vi.fn()
     const end = watch.watch(500, onSilence)
@@ -273,7 +273,7 @@ describe('a limit of a request', () => {
     },
   )
 
-  it('of many is asked for once', async () => {
+  it('takes one question for many waiting requests', async () => {
     const { watch, asked, passes } = watched()
     for (let request = 0; request < 100; request++) watch.watch(400 + request, () => {})
     await passes(1000)
@@ -300,7 +300,7 @@ describe('a limit of a request', () => {
   it('is not taken for passed in silence by a client that was blocked itself when it was answered', async () => {
     const record = new RecordWriter()
     const { path } = await silentServer((kind, socket) => {
-      if (kind !== frameKinds.call) return // until it is asked for a sign of life, at half of the limit
+      if (kind !== frameKinds.call) return // the client asks for a sign of life at half of the limit
       writeAnswer(record, 1, { y: new Tensor('float32', Float32Array.of(7), [1]) }, false)
       socket.write(recordFrame(record))
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300) // the client's thread is this one, too

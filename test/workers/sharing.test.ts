@@ -121,7 +121,7 @@ describe('admission', () => {
 describe('an idle instance', () => {
   const within = { deadlineMs: 500 }
 
-  it('refuses nothing by its first run, however long that took, and then by what its runs take', async () => {
+  it('refuses by estimate only after five runs, and accepts a request again when the last run is long ago', async () => {
     const house = await House.open(1)
     const { threads } = house.places[0]!
     const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })
@@ -138,7 +138,7 @@ describe('an idle instance', () => {
     expect(await fate(model.send(1, within))).toBe('ERR_DEADLINE')
   })
 
-  it('takes a lone request for a part of the batches that it has run so far', async () => {
+  it('estimates a lone request in proportion to the smallest batch that was run', async () => {
     const house = await House.open(1)
     const { threads } = house.places[0]!
     const model = await Served.on(house, 'm', house.places, { maxBatchSize: 4 })

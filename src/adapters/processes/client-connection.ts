@@ -481,8 +481,8 @@ export class SilenceWatch {
   }
 
   /**
-   * Calls `onSilence` when the limit has passed and the server is silent. While it is late with the answer but responds,
-   * it is asked again and again.
+   * Calls `onSilence` when the limit has passed and the server is silent. A server that is late but responds gets further
+   * questions.
    *
    * @returns a function that stops watching.
    */

@@ -17,9 +17,9 @@ let limit = Math.min(availableCores().usable, libuvThreads())
 let running = 0
 /** In order of their calls. */
 const waiting = new Set<() => void>()
-/** Calls of `decodeImage` that wait or run, and what the last of them took on average, in milliseconds. */
+/** Calls of `decodeImage` that wait or run, and the mean duration of the last calls in milliseconds. */
 const calls = { count: 0, meanMs: 0 }
-/** Calls that the mean is taken of. */
+/** The mean is of about this many calls. */
 const meanOf = 8
 
 /**
@@ -132,7 +132,7 @@ export class DecodeLine {
   )
   /** Estimated milliseconds of the waiting tasks, by level. */
   readonly #waitingMs = new Map<number, number>()
-  /** Estimated end of each running task. One that is late will be late by as much again. */
+  /** Estimated end of each running task. A late task is assumed to take as long again as it is late. */
   readonly #endsAtMs = new Map<DecodeTask, number>()
   readonly #nowMs: () => number
   #asked = 0

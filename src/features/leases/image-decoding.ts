@@ -126,8 +126,8 @@ export class ImageDecoding {
   /**
    * Estimates when the images of a new request would be decoded.
    *
-   * @param decides whether the request is refused by it: the best speed so far is then assumed for an idle decoder. Otherwise the end
-   * of a slow phase would never be noticed.
+   * @param decides whether the estimate decides about admission. The best speed so far then counts for an idle decoder. Otherwise the
+   * end of a slow phase would never be noticed.
    * @param kinds kinds of the images. Default: those of the last request.
    */
   estimate(
@@ -154,20 +154,20 @@ export class ImageDecoding {
     return { mostMs, inMs: Math.max(mostMs, sumMs / imageConcurrency()) }
   }
 
-  /** Estimates when all images are decoded that came before now. */
+  /** Estimates when all images that came so far will be decoded. */
   estimateAll(): ReadyEstimate {
     const inMs = this.#line.doneInMs
     const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
     return { inMs, spreadMs: this.#spreadMs(mostMs, inMs), isNext: false }
   }
 
-  /** How far decodings spread that together take `allMs`, and the longest of them `mostMs`. */
+  /** The spread of decodings that take `allMs` together, the longest of them `mostMs`. */
   #spreadMs(mostMs: number, allMs: number): number {
     return mostMs === 0 ? 0 : spreadOfSumMs(allMs / mostMs, this.#times.p99Ms(mostMs) - mostMs, allMs)
   }
 
   // ── for its requests ──
-  /** An error of the image of an input, which is a request's only `source` outside of models. */
+  /** Names the input and the model in an error of decoding, instead of `source`. */
   named(input: string, error: unknown): unknown {
     if (!(error instanceof InferenceError) || error.code !== 'ERR_IMAGE_DECODE') return error
     const { model } = this.#for
@@ -442,7 +442,7 @@ export class DecodeTimes {
     return usualOf(sizes.get(smallest)!) * 2 ** ((step - smallest) / decodeSteps)
   }
 
-  /** What the fastest of its kind and about its size took, in milliseconds; 0 where few were seen, or none for long. */
+  /** The fastest decoding of this kind and about this size, in milliseconds; 0 if fewer than five are known, or only outdated ones. */
   leastMs(sized: Sized, nowMs: number): number {
     const step = stepOf(sized)
     const fastestMs = this.#fastest.get(`${sized.name} ${step}`) ?? 0
@@ -452,7 +452,7 @@ export class DecodeTimes {
 
   /** What 99 of 100 stay below that usually take `usualMs`, in milliseconds. */
   p99Ms(usualMs: number): number {
-    return Math.max(usualMs, this.#spread.p99Ms(usualMs, true)) // in proportion, as cores that are taken make all images slow
+    return Math.max(usualMs, this.#spread.p99Ms(usualMs, true)) // a busy core slows all images in proportion
   }
 }
 

@@ -86,7 +86,7 @@ export function isShared({ data, preparation }: ParsedFeeds): boolean {
  */
 export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
   const { preparation } = feeds
-  // What stands for an image until it is decoded is never written, and is the same for all.
+  // The placeholder of an encoded image is shared by all requests and never written.
   const own = (values: ParsedFeeds['data'][number], index: number) =>
     ArrayBuffer.isView(values) && preparation?.sources.has(index) !== true
       ? ownData(plainView(values))
