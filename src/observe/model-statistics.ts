@@ -26,9 +26,9 @@ export interface ModelStatistics {
   /** Of these runs, those of the application's thread. */
   readonly inlineCount: number
   /**
-   * Times are summed over requests: each request of a batch is charged the whole of the batch's compute times, and one
-   * that was split those of all its parts, shortened alike where parts ran at the same time; it has waited until the first of them
-   * began. `success` is the sum of `overhead`, `queue`, `computeInput`, `computeInfer` and `computeOutput`, to the nanosecond.
+   * Times are summed over requests. Each request of a batch is charged the whole of the batch's compute times. A request that was
+   * split has waited until its first part began; it is charged the compute times of all its parts, shortened in proportion where
+   * parts ran at the same time. `success` is the sum of `overhead`, `queue`, `computeInput`, `computeInfer` and `computeOutput`, to the nanosecond.
    */
   readonly inferenceStats: {
     /** Answered requests, from `infer()` to their results. */

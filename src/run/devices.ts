@@ -300,7 +300,7 @@ function refuseForBinding(
   }
   if (Object.keys(runEntries).length > 0) refuse('runOptions.extra', runEntries)
   for (const [index, provider] of executionProviders.entries()) {
-    if (typeof provider === 'string' || !deviceOnly.has(provider.name)) continue
+    if (typeof provider === 'string' || !deviceOnly.has(provider.name.toLowerCase())) continue
     for (const [option, value] of Object.entries(provider))
       if (!['name', 'deviceId', 'required'].includes(option))
         refuse(`executionProviders[${index}].${option}`, value)

@@ -89,7 +89,7 @@ export class Answers {
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
-    // The worker's times are of a clock of its own, which is some microseconds off: put in order, no part of the whole is negative.
+    // The worker's clock is some microseconds off. Its times are clamped, so that no duration is negative.
     const startMs = between(gatheredAtMs, timeline.startMs, scatterAtMs)
     const inferStartMs = between(startMs, timeline.inferStartMs, scatterAtMs)
     const inferEndMs = between(inferStartMs, timeline.inferEndMs, scatterAtMs)

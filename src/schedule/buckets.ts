@@ -182,7 +182,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   cost = 0
   /** Rows of a full batch. */
   fullRows: number
-  /** Why the last {@link next} holds no more although more wait; `null` where it is what is served first, in that order. */
+  /** Why the last {@link next} ended before the bucket did; `null` where it has the requests in the order of service. */
   nextClosedBy: BatchReason | null = null
   #limits: BatchLimits
   /** The heap it is in and what it is ordered by there; kept by the queue's buckets. */
@@ -286,7 +286,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     if (cost === undefined || !joinRequests) return this.front(joinRequests ? maxBatchSize : 0)
     const { entries, closedBy } = chooseByCost(this.#lines, maxBatchSize, cost)
     if (closedBy === 'cost' || closedBy === 'full') this.nextClosedBy = closedBy
-    // What has only too little in common with the rest waits for more of its own kind, unless enough waits anyway.
+    // Requests that would make the others cost more wait for more of their own kind, unless a full batch waits.
     else if (!this.isFull) this.nextClosedBy = null
     else this.nextClosedBy = closedBy ?? (this.rows >= this.fullRows ? null : 'cost')
     return entries

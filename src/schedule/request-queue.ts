@@ -436,7 +436,7 @@ export interface Moment {
   readonly draining: boolean
   /** `null` when they are not known. */
   readonly runTimes: SizeRunTimes | null
-  /** Why the front holds no more although more wait; left out, or `null`, where only its own end says so. */
+  /** Why the front ends although more requests wait: by cost or by rows. Left out, or `null`, where it has all, or too many. */
   readonly closedBy?: BatchReason | null
 }
 

@@ -224,7 +224,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     }
     this.times.arrived(rows, nowMs)
     if (level.full) {
-      this.#countRefused(request, 'queueFull')
+      this.#countRejected(request, 'queueFull')
       return this.queueFull(request)
     }
     return deadlineMs === 0 ? null : this.#missed(request, deadlineMs, nowMs)
@@ -238,7 +238,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     const own = preparation?.estimate(level)
     const estimatedMs = this.#answerMs(level, bucketKey, last.rows, rows - last.rows, nowMs, own, true)
     if (estimatedMs <= deadlineMs) return null
-    this.#countRefused(request, 'deadline')
+    this.#countRejected(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)
   }
 
@@ -254,7 +254,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     return null
   }
 
-  #countRefused({ account }: InferRequest, why: RejectionReason): void {
+  #countRejected({ account }: InferRequest, why: RejectionReason): void {
     if (account === null) this.stats.failed(why, 0)
   }
 
@@ -608,11 +608,23 @@ export class Scheduler implements QueueOwner<InferRequest> {
   // ── for the queue ──
 
   dropped(request: InferRequest, why: QueueExit): void {
-    if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
-    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.hopeless(request))
-    else if (why === 'closed')
-      this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
+    this.#settleDropped(request, why)
     this.#update()
+  }
+
+  #settleDropped(request: InferRequest, why: QueueExit): void {
+    switch (why) {
+      case 'timeout':
+        return this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
+      case 'deadline':
+        return this.#answers.reject(request, 'deadline', this.hopeless(request))
+      case 'closed':
+        return this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
+      case 'cancelled':
+        return // it is settled already
+      default:
+        why satisfies never
+    }
   }
 
   /** The error of a request whose level is full. */

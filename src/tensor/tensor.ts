@@ -74,6 +74,7 @@ interface TensorDataConstructor {
 /** How a type lies in memory, its number in `TensorProto.DataType`, and the bits of an element. */
 type Layout = readonly [Storage: TensorDataConstructor, number: number, bits: number]
 
+/** A new type goes last: its place in {@link numericTypes} is its number in messages between processes. */
 const rawLayouts: Readonly<Record<RawType, Layout>> = {
   bfloat16: [Uint16Array, 16, 16],
   float8e4m3fn: [Uint8Array, 17, 8],
@@ -110,7 +111,7 @@ export const typeNumbers = Object.fromEntries([
   ...Object.entries(layouts).map(([type, [, number]]) => [type, number]),
 ]) as Readonly<Record<ElementType, number>>
 
-/** All types by their number in `TensorProto.DataType`, also those that occur in files but not in requests. */
+/** All types by their number in `TensorProto.DataType`: first those that occur in files but not in requests. */
 const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
   [0, ['undefined', 0]], [14, ['complex64', 64]], [15, ['complex128', 128]], [23, ['float4e2m1', 4]],
   [24, ['float8e8m0', 8]], [25, ['uint2', 2]], [26, ['int2', 2]], [typeNumbers.string, ['string', 0]],
@@ -127,7 +128,7 @@ export function bitsOfType(number: number): number {
   return typesByNumber.get(number)?.[1] ?? 0
 }
 
-/** All numeric types. The index of a type is its number in messages between processes: a new type goes last. */
+/** All numeric types. The index of a type is its number in messages between processes. */
 export const numericTypes = Object.keys(layouts) as readonly (keyof typeof layouts)[]
 
 /** All types of {@link RawTensor}. */

@@ -238,8 +238,8 @@ describe('autoscale policy', () => {
   const moment = (changes: object = {}) => ({
     nowMs: 10_000,
     instances: 2,
-    waitedMs: 0,
-    waitingMs: 0,
+    oldestWaitMs: 0,
+    tooLongForMs: 0,
     idleMs: 0,
     busyInstances: 2,
     measuredMs: 0,
@@ -248,25 +248,33 @@ describe('autoscale policy', () => {
 
   describe('a group of instances', () => {
     it('grows by one when requests go on waiting for too long, and not before', () => {
-      expect(decideInstances(limits, memory(), moment({ waitedMs: 99 }))).toEqual({
+      expect(decideInstances(limits, memory(), moment({ oldestWaitMs: 99 }))).toEqual({
         instances: 2,
         upAtMs: 10_001,
         downAtMs: 11_000,
       })
-      expect(decideInstances(limits, memory(), moment({ waitedMs: 100 }))).toMatchObject({
+      expect(decideInstances(limits, memory(), moment({ oldestWaitMs: 100 }))).toMatchObject({
         instances: 2,
         upAtMs: 10_025,
       })
-      expect(decideInstances(limits, memory(), moment({ waitedMs: 150, waitingMs: 299 }))).toMatchObject({
+      expect(
+        decideInstances(limits, memory(), moment({ oldestWaitMs: 150, tooLongForMs: 299 })),
+      ).toMatchObject({
         instances: 2,
         upAtMs: 10_025,
       })
-      expect(decideInstances(limits, memory(), moment({ waitedMs: 150, waitingMs: 300 })).instances).toBe(3)
+      expect(
+        decideInstances(limits, memory(), moment({ oldestWaitMs: 150, tooLongForMs: 300 })).instances,
+      ).toBe(3)
     })
 
     it('grows for nothing while no change is to be made', () => {
       expect(
-        decideInstances(limits, memory({ changedAtMs: 10_050 }), moment({ waitedMs: 5000, waitingMs: 5000 })),
+        decideInstances(
+          limits,
+          memory({ changedAtMs: 10_050 }),
+          moment({ oldestWaitMs: 5000, tooLongForMs: 5000 }),
+        ),
       ).toMatchObject({ instances: 2, upAtMs: 10_050 })
       expect(
         decideInstances(limits, memory({ changedAtMs: 10_050 }), moment({ instances: 0 })),
@@ -309,7 +317,7 @@ describe('autoscale policy', () => {
 
     it('stays within its limits, has nothing to look for at them, and returns to them', () => {
       expect(
-        decideInstances(limits, memory(), moment({ instances: 4, waitedMs: 5000, waitingMs: 5000 })),
+        decideInstances(limits, memory(), moment({ instances: 4, oldestWaitMs: 5000, tooLongForMs: 5000 })),
       ).toMatchObject({ instances: 4, upAtMs: Infinity })
       expect(decideInstances(limits, memory(), moment({ instances: 1, idleMs: 5000 }))).toMatchObject({
         instances: 1,
@@ -352,8 +360,8 @@ describe('autoscale policy', () => {
           scaleDownAfterMs: fc.integer({ min: 1, max: 5000 }),
         }),
         instances: fc.nat(10),
-        waitedMs: fc.nat(1000),
-        waitingMs: fc.nat(2000),
+        oldestWaitMs: fc.nat(1000),
+        tooLongForMs: fc.nat(2000),
         busyInstances: fc.double({ min: 0, max: 10, noNaN: true }),
         measuredMs: fc.nat(10_000),
         idleMs: fc.nat(10_000),
@@ -369,7 +377,7 @@ describe('autoscale policy', () => {
             {
               nowMs: 10_000,
               ...drawn,
-              waitingMs: drawn.waitedMs < given.scaleUpAfterMs ? 0 : drawn.waitingMs,
+              tooLongForMs: drawn.oldestWaitMs < given.scaleUpAfterMs ? 0 : drawn.tooLongForMs,
             },
           )
           const { instances } = drawn
@@ -378,7 +386,7 @@ describe('autoscale policy', () => {
           if (instances < own.minInstances && changedAtMs <= 10_000) expect(by).toBe(1)
           if (instances > own.maxInstances) expect(by).toBe(-1)
           if (by === 1 && instances >= own.minInstances)
-            expect(drawn.waitingMs).toBeGreaterThanOrEqual(3 * own.scaleUpAfterMs)
+            expect(drawn.tooLongForMs).toBeGreaterThanOrEqual(3 * own.scaleUpAfterMs)
           if (by === -1 && instances <= own.maxInstances)
             expect(Math.max(drawn.idleMs, drawn.measuredMs)).toBeGreaterThanOrEqual(own.scaleDownAfterMs)
           if (by === 0) expect(Math.min(decision.upAtMs, decision.downAtMs)).toBeGreaterThan(10_000)

@@ -23,12 +23,9 @@ interface AutoscaleMoment {
   readonly nowMs: number
   readonly instances: number
   /** Milliseconds the oldest request has waited; 0 if none waits, or an instance could take it. */
-  readonly waitedMs: number
-  /**
-   * Milliseconds for which that was at least `scaleUpAfterMs`, and hardly decreasing, at every observation; 0 if it is
-   * not now.
-   */
-  readonly waitingMs: number
+  readonly oldestWaitMs: number
+  /** For how many milliseconds the oldest wait has been above `scaleUpAfterMs` without shrinking much; 0 if it is not now. */
+  readonly tooLongForMs: number
   /** Milliseconds the longest idle instance has been idle; 0 if all have work. */
   readonly idleMs: number
   /** Average number of busy instances ... */
@@ -86,12 +83,12 @@ export function decideInstances(
   moment: AutoscaleMoment,
 ): AutoscaleDecision {
   const { minInstances, maxInstances, scaleUpAfterMs } = limits
-  const { nowMs, instances, waitedMs, waitingMs, idleMs, busyInstances, measuredMs } = moment
+  const { nowMs, instances, oldestWaitMs, tooLongForMs, idleMs, busyInstances, measuredMs } = moment
   const lastedMs = nowMs - memory.changedAtMs
   const downAfterMs = shrinksAfterMs(limits, memory)
   const grows =
     lastedMs >= 0 &&
-    (instances < minInstances || (instances < maxInstances && waitingMs >= goOnTimes * scaleUpAfterMs))
+    (instances < minInstances || (instances < maxInstances && tooLongForMs >= goOnTimes * scaleUpAfterMs))
   const isLittleUsed = measuredMs >= downAfterMs && busyInstances <= mostBusy * (instances - 1)
   const shrinks =
     !grows &&
@@ -100,9 +97,9 @@ export function decideInstances(
   const waitLeftMs =
     instances < minInstances
       ? 0
-      : waitedMs >= scaleUpAfterMs
+      : oldestWaitMs >= scaleUpAfterMs
         ? (goOnTimes * scaleUpAfterMs) / looks
-        : scaleUpAfterMs - waitedMs
+        : scaleUpAfterMs - oldestWaitMs
   // After a full measurement a new one starts now.
   const measureLeftMs = measuredMs >= downAfterMs ? downAfterMs : downAfterMs - measuredMs
   const idleLeftMs = Math.max(0, downAfterMs - idleMs)

@@ -64,7 +64,7 @@ export class Autoscaler {
   /** No waiting changes anything before this time; `Infinity` while none could. */
   #upAtMs = Infinity
   /** By group: since when the oldest request has waited too long, and how long it had waited then. */
-  readonly #waiting = new Map<Group, { readonly fromMs: number; readonly waitedMs: number }>()
+  readonly #waiting = new Map<Group, { readonly fromMs: number; readonly oldestWaitMs: number }>()
   #changing = false
   #closed = false
 
@@ -112,7 +112,7 @@ export class Autoscaler {
     if (this.#closed || this.#changing || this.#target.changing) return // called again after the change
     const { anyIdle, oldestAtMs } = this.#target
     const nowMs = this.#clock.nowMs()
-    const waitedMs = anyIdle ? 0 : Math.max(0, nowMs - oldestAtMs)
+    const oldestWaitMs = anyIdle ? 0 : Math.max(0, nowMs - oldestAtMs)
     let [upAtMs, downAtMs] = [Infinity, Infinity]
     for (const group of this.#groups) {
       const uses = this.#target.usesOf(group.number)
@@ -123,12 +123,12 @@ export class Autoscaler {
       const busyMs = uses.reduce((sum, use) => sum + use.busyMs, 0)
       const measuredMs = nowMs - group.measuredFromMs
       const busyInstances = (busyMs - group.busyBeforeMs) / Math.max(1, measuredMs)
-      const waitingMs = this.#waitingMs(group, waitedMs, nowMs)
+      const tooLongForMs = this.#tooLongForMs(group, oldestWaitMs, nowMs)
       const decision = decideInstances(group.limits, group.memory, {
         nowMs,
         instances: uses.length,
-        waitedMs,
-        waitingMs,
+        oldestWaitMs,
+        tooLongForMs,
         idleMs,
         busyInstances,
         measuredMs,
@@ -147,11 +147,11 @@ export class Autoscaler {
    * Milliseconds for which requests have waited too long; 0 if the wait is now much shorter than at first, since they
    * are then being worked off.
    */
-  #waitingMs(group: Group, waitedMs: number, nowMs: number): number {
+  #tooLongForMs(group: Group, oldestWaitMs: number, nowMs: number): number {
     const before = this.#waiting.get(group)
-    if (waitedMs < group.limits.scaleUpAfterMs) this.#waiting.delete(group)
-    else if (before === undefined || waitedMs < workedOff * before.waitedMs)
-      this.#waiting.set(group, { fromMs: nowMs, waitedMs })
+    if (oldestWaitMs < group.limits.scaleUpAfterMs) this.#waiting.delete(group)
+    else if (before === undefined || oldestWaitMs < workedOff * before.oldestWaitMs)
+      this.#waiting.set(group, { fromMs: nowMs, oldestWaitMs })
     return nowMs - (this.#waiting.get(group)?.fromMs ?? nowMs)
   }
 

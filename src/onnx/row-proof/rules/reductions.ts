@@ -75,7 +75,11 @@ const sum = (all: readonly Dim[]) =>
     0,
   )
 
-/** All axes from one on, as in early versions of softmax, or a single one. */
+/**
+ * An operator along `axis`: that axis alone, or, as in early versions of softmax, all from it on.
+ *
+ * @param sinceSingle the version from which it is that axis alone.
+ */
 function alongAxis(sinceSingle: number): Rule {
   return (op) => {
     const of = op.data(0)
