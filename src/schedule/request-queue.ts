@@ -440,6 +440,11 @@ export interface Moment {
   readonly closedBy?: BatchReason | null
 }
 
+const send = (requests: number, reason: BatchReason): BatchDecision => ({
+  requests,
+  reason,
+  closeAtMs: Infinity,
+})
 const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'idle', closeAtMs })
 
 /**
@@ -449,25 +454,72 @@ const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'id
  */
 export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment: Moment): BatchDecision {
   if (front.length === 0) return notYet(Infinity)
-  if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
-  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs } = limits
+  if (!limits.joinRequests) return send(1, 'full')
+  const { maxQueueDelayMs } = limits
   const { nowMs, idle, draining, runTimes, closedBy = null } = moment
+  const { requests, rows, isFull, isHurried, preferred, preferredReason, delayEndMs, deadlineMs } =
+    largestPrefix(front, limits, moment)
+  const isAll = requests === front.length
+  const isClosed = isAll && closedBy !== null
+
+  if (!idle && !isFull && !isClosed) return notYet(Infinity) // a busy instance is given a full batch or none
+  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= delayEndMs
+  if (preferred > 0) {
+    const sendsAll = idle && isAll && !isClosed && delayExceeded && preferred < requests
+    return sendsAll ? send(requests, 'delay') : send(preferred, preferredReason)
+  }
+  if (isHurried) return send(requests, 'deadline')
+  if (isClosed) return send(requests, closedBy)
+  if (isFull) return send(requests, 'full')
+  if (draining) return send(requests, 'drain')
+  if (delayExceeded) return send(requests, 'delay')
+  if (maxQueueDelayMs === 0) return send(requests, 'idle')
+  const latestMs =
+    runTimes === null || deadlineMs === Infinity
+      ? Infinity
+      : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
+  return nowMs >= latestMs ? send(requests, 'deadline') : notYet(Math.min(delayEndMs, latestMs))
+}
+
+/** The most requests that can leave as one batch. */
+interface Prefix {
+  readonly requests: number
+  readonly rows: number
+  /** Whether it cannot grow, or has reached the largest preferred size. */
+  readonly isFull: boolean
+  /** Whether it cannot grow because a deadline would be missed. */
+  readonly isHurried: boolean
+  /** Of its requests, those of the largest preferred size; else all before the largest preferred size is exceeded; 0 for none. */
+  readonly preferred: number
+  readonly preferredReason: BatchReason
+  /** When the delay of the first of its requests ends. */
+  readonly delayEndMs: number
+  /** Its earliest deadline. */
+  readonly deadlineMs: number
+}
+
+function largestPrefix(
+  front: readonly QueuedRows[],
+  limits: BatchLimits,
+  { nowMs, startsInMs, runTimes }: Moment,
+): Prefix {
+  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs } = limits
   const largestPreferred = fullBatchRows(limits)
-  const startMs = nowMs + moment.startsInMs + deadlineMarginMs
+  const startMs = nowMs + startsInMs + deadlineMarginMs
 
   let rows = 0
   let requests = 0
-  let preferred = 0 // requests in the largest prefix that has a preferred size, or that an overshoot flushes
+  let preferred = 0
   let preferredReason: BatchReason = 'preferred'
-  let full = false // the prefix can't grow, or has reached the largest preferred size
-  let hurried = false // it can't grow, or a deadline would be missed
+  let isFull = false
+  let isHurried = false
   let delayEndMs = delayEndsAtMs ?? Infinity
   let deadlineMs = Infinity
   while (requests < front.length) {
     const entry = front[requests]!
     const sum = rows + entry.rows
     if (sum > maxBatchSize) {
-      full = true
+      isFull = true
       break
     }
     const earliestMs = entry.deadlineAtMs === null ? deadlineMs : Math.min(deadlineMs, entry.deadlineAtMs)
@@ -480,12 +532,12 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       // A prefix that is late already loses nothing by growing. By a slow run instead of the present one a queue near its
       // deadlines would fall apart into small batches, and more would be late.
       if (startMs + runTimes.presentMs(rows) <= deadlineMs) {
-        full = hurried = true
+        isFull = isHurried = true
         break
       }
     }
     if (sum > largestPreferred && preferred === 0) {
-      preferred = requests // flushed, unless the delay ran out
+      preferred = requests
       preferredReason = 'full'
     }
     rows = sum
@@ -499,31 +551,8 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       preferred = requests
       preferredReason = rows === maxBatchSize ? 'full' : 'preferred'
     }
-    if (rows >= largestPreferred) full = true
+    if (rows >= largestPreferred) isFull = true
     if (rows === maxBatchSize) break
   }
-  const isClosed = closedBy !== null && requests === front.length
-  const everything = !isClosed && requests === front.length
-  full ||= isClosed
-
-  if (!idle && !full) return notYet(Infinity)
-  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= delayEndMs
-  const send = (count: number, reason: BatchReason): BatchDecision => ({
-    requests: count,
-    reason,
-    closeAtMs: Infinity,
-  })
-  if (preferred > 0 && preferred < requests && idle && everything && delayExceeded)
-    return send(requests, 'delay')
-  if (preferred > 0) return send(preferred, preferredReason)
-  if (full) return send(requests, hurried ? 'deadline' : isClosed ? closedBy : 'full')
-  if (draining) return send(requests, 'drain')
-  if (delayExceeded) return send(requests, 'delay')
-  if (maxQueueDelayMs === 0) return send(requests, 'idle')
-  const latestMs =
-    runTimes === null || deadlineMs === Infinity
-      ? Infinity
-      : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
-  if (nowMs >= latestMs) return send(requests, 'deadline')
-  return notYet(Math.min(delayEndMs, latestMs))
+  return { requests, rows, isFull, isHurried, preferred, preferredReason, delayEndMs, deadlineMs }
 }
