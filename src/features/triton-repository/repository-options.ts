@@ -1,4 +1,5 @@
 import { type InferenceError, invalidArgument } from '../../errors.ts'
+import { isDuration } from '../../options/infer-options.ts'
 import { readOptions, readPlain, typed } from '../../options/plain-options.ts'
 
 /** Options of `engine.loadRepository()`. */
@@ -38,25 +39,49 @@ export interface RepositoryReport {
 }
 
 /** Checked options. */
-type ResolvedRepositoryOptions = Required<Pick<RepositoryOptions, 'failures'>> &
-  Pick<RepositoryOptions, 'models' | 'onNote'>
+export interface ResolvedRepositoryOptions extends Pick<RepositoryOptions, 'onNote'> {
+  /** `undefined` for all. */
+  readonly models: readonly string[] | undefined
+  readonly failures: 'reject' | 'report'
+  /** `null` if the repository is not watched. */
+  readonly watch: ResolvedWatch | null
+}
 
-/** @throws InferenceError `ERR_INVALID_ARG` for a wrong path or option. */
-export function checkRepository(path: string, given: unknown): ResolvedRepositoryOptions {
-  if (typeof path !== 'string' || path === '')
-    throw invalidArgument('path', 'the path of a model repository, or a file: URL', path)
+/** @throws InferenceError `ERR_INVALID_ARG` for a wrong option. */
+export function checkRepositoryOptions(given: unknown): ResolvedRepositoryOptions {
+  const { pollMs, debounceMs, ...others } = readPlain('options', given)
   const {
     mode = 'all',
     models,
-    failures = 'reject',
+    failures,
     onNote,
-  } = readOptions('options', given, ['mode', 'models', 'failures', 'onNote'])
-  if (failures !== 'reject' && failures !== 'report')
+  } = readOptions('options', others, ['mode', 'models', 'failures', 'onNote'])
+  const watched = mode === 'watch'
+  if (!watched && mode !== 'all' && mode !== 'explicit')
+    throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
+  if (watched && failures === 'reject')
+    throw invalidArgument('options.failures', "'report', or to be omitted, in mode 'watch'", failures, {
+      hint: 'A model that cannot be loaded now may be there later',
+    })
+  if (failures !== undefined && failures !== 'reject' && failures !== 'report')
     throw invalidArgument('options.failures', "'reject' or 'report'", failures)
   if (onNote !== undefined && typeof onNote !== 'function')
     throw invalidArgument('options.onNote', 'a function', onNote)
-  const names = models === undefined ? (mode === 'explicit' ? [] : undefined) : readNames(models)
-  return { failures, models: names, onNote: onNote as RepositoryOptions['onNote'] }
+  for (const [name, value] of Object.entries({ pollMs, debounceMs })) {
+    if (!watched && value !== undefined)
+      throw invalidArgument(`options.${name}`, "to be omitted unless mode is 'watch'", value)
+  }
+  return {
+    models: models === undefined ? (mode === 'explicit' ? [] : undefined) : readNames(models),
+    failures: failures ?? 'reject',
+    onNote: onNote as RepositoryOptions['onNote'],
+    watch: watched
+      ? {
+          pollMs: duration('pollMs', pollMs, 1000),
+          debounceMs: duration('debounceMs', debounceMs, 2000),
+        }
+      : null,
+  }
 }
 
 function readNames(models: unknown): string[] {
@@ -92,42 +117,9 @@ export interface ResolvedWatch {
   readonly debounceMs: number
 }
 
-/**
- * Separates the options of watching from the others.
- *
- * @returns the options of watching, `null` if the repository is not watched, and the others, unchecked.
- * @throws InferenceError `ERR_INVALID_ARG`.
- */
-export function takeWatch(options: unknown): {
-  readonly watch: ResolvedWatch | null
-  readonly others: object
-} {
-  const { mode = 'all', pollMs, debounceMs, ...others } = readPlain('options', options)
-  if (mode === 'watch' && others['failures'] === 'reject') {
-    throw invalidArgument('options.failures', "'report', or to be omitted, in mode 'watch'", 'reject', {
-      hint: 'A model that cannot be loaded now may be there later',
-    })
-  }
-  if (mode === 'watch')
-    return {
-      watch: {
-        pollMs: duration('pollMs', pollMs, 1000),
-        debounceMs: duration('debounceMs', debounceMs, 2000),
-      },
-      others,
-    }
-  if (mode !== 'all' && mode !== 'explicit')
-    throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
-  for (const [name, value] of Object.entries({ pollMs, debounceMs })) {
-    if (value !== undefined)
-      throw invalidArgument(`options.${name}`, "to be omitted unless mode is 'watch'", value)
-  }
-  return { watch: null, others: { mode, ...others } }
-}
-
 function duration(name: string, value: unknown, otherwise: number): number {
   if (value === undefined) return otherwise
-  if (typeof value === 'number' && value > 0 && value < 2 ** 31) return value
+  if (isDuration(value)) return value
   throw invalidArgument(`options.${name}`, 'milliseconds, more than 0 and less than 2^31', value)
 }
 
