@@ -124,7 +124,7 @@ export interface ErrorCodes {
 /** The code of an {@link InferenceError}. Branch on these, never on messages. */
 export type InferenceErrorCode = keyof ErrorCodes
 
-/** Fields of an {@link InferenceError} besides its code and message. All are optional. */
+/** Fields of an {@link InferenceError} besides its code and message. All are optional; `undefined` is no value. */
 export interface InferenceErrorDetails {
   /** Name of the model. */
   model?: string
@@ -193,11 +193,12 @@ export class InferenceError extends Error {
     for (const field of Object.keys(details) as (keyof InferenceErrorDetails)[]) {
       const value = details[field]
       if (field === 'received') fields['received'] = receivedOf(value)
+      else if (value === undefined || field === 'cause') continue
       else if (field === 'name')
         fields['argument'] = typeof value === 'string' ? cut(value, longestName) : undefined
       else if (field === 'expected')
         fields['expected'] = typeof value === 'string' ? cut(value, longestExpected) : value
-      else if (field !== 'cause') fields[field] = value
+      else fields[field] = value
     }
   }
 
@@ -227,13 +228,7 @@ export function invalidArgument(
   const after = hint === undefined ? '' : `. ${hint}`
   const first = meant === null ? 'expected' : `did you mean ${meant}? Expected`
   const message = `${cut(name, longestName)}${where}: ${first} ${expected}, received ${describe(received)}${after}`
-  return new InferenceError(code, message, {
-    ...rest,
-    ...(model === undefined ? {} : { model }),
-    name,
-    expected,
-    received,
-  })
+  return new InferenceError(code, message, { ...rest, model, name, expected, received })
 }
 
 /** The error for a wrong option of a model's configuration. */
@@ -244,8 +239,7 @@ export function invalidConfig(
   received: unknown,
   hint?: string,
 ): InferenceError {
-  const details = { code: 'ERR_MODEL_CONFIG', model } as const
-  return invalidArgument(name, expected, received, hint === undefined ? details : { ...details, hint })
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model, hint })
 }
 
 /** The error for an exception from the caller's own code (a getter, a proxy) while an argument was read. */

@@ -120,13 +120,13 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
 /** The error for an input of images without a decoder. */
 export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error: unknown): unknown {
   if (!(error instanceof InferenceError)) return error
-  const { code, expected, cause, message } = error
+  const { code, argument, expected, cause, message } = error
   const option = `inputs[${inputs.findIndex(({ image }) => image !== undefined)}].image`
   return new InferenceError(code, `${option} of model '${model}': ${message}`, {
     model,
+    name: argument,
     expected,
     cause,
-    ...(error.argument === undefined ? {} : { name: error.argument }),
   })
 }
 

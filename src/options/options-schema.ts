@@ -149,7 +149,7 @@ export function parseOptions<Schema extends v.GenericSchema>(
   try {
     result = v.safeParse(schema, given, { abortEarly: true })
   } catch (error) {
-    throw typed(name, error, model === undefined ? {} : { model })
+    throw typed(name, error, { model })
   }
   if (result.success) return result.output
   const issue = deepest(result.issues[0])

@@ -63,6 +63,17 @@ export function shownShape(shape: TensorMetadata['shape']): string {
   return `[${shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
 }
 
+/** Whether one tensor may have both shapes. ONNX Runtime gives [] for scalars as well as for any rank. */
+export function shapesFit(one: ValueMetadata['shape'], other: ValueMetadata['shape']): boolean {
+  if (one.length === 0 || other.length === 0) return true
+  return (
+    one.length === other.length &&
+    one.every(
+      (dim, axis) => typeof dim === 'string' || typeof other[axis] === 'string' || dim === other[axis],
+    )
+  )
+}
+
 /** What is known of whether a model's rows depend on each other; see {@link ModelMetadata.joining}. */
 export interface RowJoining {
   /**
@@ -208,23 +219,26 @@ export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' |
   if (inputs.length === 0) return 'the model has no inputs'
   const structured = withoutRows({ inputs, outputs })
   if (structured !== undefined) return `'${structured.name}' is ${structured.type}, which has no rows`
-  const fixed = (values: readonly ValueMetadata[]) =>
-    values.find(
-      (value) =>
-        isElementType(value.type) &&
-        value.rows === undefined &&
-        batchAxisOf(value) !== -1 &&
-        typeof value.shape[batchAxisOf(value)] !== 'string',
-    )
-  const input = fixed(inputs)
+  const input = inputs.find(hasFixedRows)
   if (inputs.every((value) => batchAxisOf(value) === -1))
     return 'all inputs are shared by the rows of a batch'
   if (input !== undefined)
     return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
-  const output = fixed(outputs)
+  const output = outputs.find(hasFixedRows)
   return output === undefined
     ? null
     : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
+}
+
+/** Whether a tensor that is to have rows has no variable dimension for them. */
+function hasFixedRows(value: ValueMetadata): boolean {
+  const axis = batchAxisOf(value)
+  return (
+    isElementType(value.type) &&
+    value.rows === undefined &&
+    axis !== -1 &&
+    typeof value.shape[axis] !== 'string'
+  )
 }
 
 /** The first that can have no rows: an input that is no tensor, an output that is no sequence either (a classifier's has a map per row). */
@@ -253,16 +267,9 @@ export function checkBatchDimension(
     throw invalidConfig(model, 'maxBatchSize', '0 for a model without inputs', maxBatchSize)
   }
   const structured = withoutRows(metadata)
-  const fixed = [...metadata.inputs, ...metadata.outputs].find((value) => {
-    const dim = value.shape[batchAxisOf(value)]
-    return (
-      isElementType(value.type) &&
-      value.rows === undefined &&
-      batchAxisOf(value) !== -1 &&
-      typeof dim !== 'string' &&
-      !(maxBatchSize === 1 && dim === 1)
-    )
-  })
+  const fixed = [...metadata.inputs, ...metadata.outputs].find(
+    (value) => hasFixedRows(value) && !(maxBatchSize === 1 && value.shape[batchAxisOf(value)] === 1),
+  )
   if (structured !== undefined || fixed !== undefined) {
     const why =
       structured === undefined

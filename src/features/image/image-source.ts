@@ -109,12 +109,7 @@ export function overLimit(
   cause?: unknown,
 ): InferenceError {
   const message = `${name}: expected an image of ${expected}, received ${describeSource(source)}: ${received}. Change the option ${name} only for images you trust`
-  return new InferenceError('ERR_IMAGE_DECODE', message, {
-    name,
-    expected,
-    received,
-    ...(cause === undefined ? {} : { cause }),
-  })
+  return new InferenceError('ERR_IMAGE_DECODE', message, { name, expected, received, cause })
 }
 
 /** The error for a source that cannot be decoded. */

@@ -1,8 +1,9 @@
-import { invalidConfig } from '../../errors.ts'
+import { invalidConfig, type InferenceError } from '../../errors.ts'
 import { type ResolvedPipeline, type ResolvedTensor } from '../../options/pipeline-config.ts'
 import {
   batchAxisOf,
   checkBatchDimension,
+  shapesFit,
   shownShape,
   type ModelMetadata,
   type ValueMetadata,
@@ -54,12 +55,11 @@ export class CheckedTensors {
     }
     for (const [index, tensor] of graph.inputs.entries()) {
       const { type } = this.#known[tensor] ?? { type: 'float32' }
-      if (!isElementType(type)) throw invalidConfig(graph.name, `inputs[${index}]`, 'a tensor', type)
+      if (!isElementType(type)) throw this.#wrong(`inputs[${index}]`, 'a tensor', type)
     }
     const unknown = graph.inputs.findIndex((tensor) => this.#known[tensor] === null)
     if (unknown !== -1)
-      throw invalidConfig(
-        graph.name,
+      throw this.#wrong(
         `inputs[${unknown}].type`,
         'to be given, because no model takes the tensor',
         undefined,
@@ -132,8 +132,7 @@ export class CheckedTensors {
     const least = Math.min(...sizes.filter((size) => size > 0))
     if (given <= least) return given
     const step = this.#graph.steps[sizes.indexOf(least)]!
-    throw invalidConfig(
-      this.#graph.name,
+    throw this.#wrong(
       'maxBatchSize',
       `at most ${least}, as model '${step.model}' of step '${step.name}' takes`,
       given,
@@ -144,8 +143,7 @@ export class CheckedTensors {
     if (type === undefined && dims === undefined) return
     if (type === undefined || dims === undefined) {
       const [given, lacking] = type === undefined ? ['dims', 'type'] : ['type', 'dims']
-      throw invalidConfig(
-        this.#graph.name,
+      throw this.#wrong(
         `inputs[${index}].${lacking}`,
         `to be given beside ${given}`,
         undefined,
@@ -162,16 +160,10 @@ export class CheckedTensors {
   #checkOutput(index: number, { name, type, dims }: ResolvedTensor): void {
     const known = this.#known[this.#graph.outputs[index]!]!
     if (type !== undefined && type !== known.type) {
-      throw invalidConfig(
-        this.#graph.name,
-        `outputs[${index}].type`,
-        `${known.type}, the type of '${name}', ${known.by}`,
-        type,
-      )
+      throw this.#wrong(`outputs[${index}].type`, `${known.type}, the type of '${name}', ${known.by}`, type)
     }
-    if (dims !== undefined && !fits(this.#shapeOf(dims), known.shape)) {
-      throw invalidConfig(
-        this.#graph.name,
+    if (dims !== undefined && !shapesFit(this.#shapeOf(dims), known.shape)) {
+      throw this.#wrong(
         `outputs[${index}].dims`,
         `dims that fit shape ${shownShape(known.shape)} of '${name}', ${known.by}`,
         dims,
@@ -184,6 +176,10 @@ export class CheckedTensors {
     return this.maxBatchSize > 0 ? ['rows', ...shape] : shape
   }
 
+  #wrong(option: string, expected: string, received: unknown, hint?: string): InferenceError {
+    return invalidConfig(this.#graph.name, option, expected, received, hint)
+  }
+
   /** @param tensor `null` if the error is not about a tensor. */
   #compare(
     path: string,
@@ -194,21 +190,15 @@ export class CheckedTensors {
   ): void {
     const source = tensor === null ? found.by : `'${this.#graph.tensors[tensor]!.name}', ${found.by}`
     if (expected.type !== found.type)
-      throw invalidConfig(
-        this.#graph.name,
-        path,
-        `${expected.type}, the type ${of}`,
-        `${found.type} (${source})`,
-      )
+      throw this.#wrong(path, `${expected.type}, the type ${of}`, `${found.type} (${source})`)
     if (
       isElementType(expected.type) &&
-      !fits(
+      !shapesFit(
         expected.shape,
         expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape,
       )
     ) {
-      throw invalidConfig(
-        this.#graph.name,
+      throw this.#wrong(
         path,
         `shape ${shownShape(expected.shape)}, ${of}`,
         `${shownShape(found.shape)} (${source})`,
@@ -216,8 +206,7 @@ export class CheckedTensors {
     }
     const [axis, foundAxis] = [batchAxisOf(expected), batchAxisOf(found)]
     if (this.maxBatchSize === 0 || axis === foundAxis || axis === -1 || foundAxis === -1) return
-    throw invalidConfig(
-      this.#graph.name,
+    throw this.#wrong(
       path,
       `rows along dimension ${axis}, ${of}`,
       `rows along dimension ${foundAxis} (${source})`,
@@ -250,15 +239,4 @@ function withoutTrailing({ length }: Shape, found: Shape): Shape {
   return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string')
     ? found.slice(0, length)
     : found
-}
-
-/** Whether one tensor may have both shapes. ONNX Runtime gives [] for scalars as well as for any rank. */
-function fits(one: Shape, other: Shape): boolean {
-  if (one.length === 0 || other.length === 0) return true
-  return (
-    one.length === other.length &&
-    one.every(
-      (dim, axis) => typeof dim === 'string' || typeof other[axis] === 'string' || dim === other[axis],
-    )
-  )
 }

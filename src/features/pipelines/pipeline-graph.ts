@@ -171,12 +171,15 @@ export class PipelineGraph {
     let step = stuck
     for (; !path.includes(step); step = this.#waitsFor(step).find(isStuck)!) path.push(step)
     const circle = [...path.slice(path.indexOf(step)), step].map((each) => `'${this.steps[each]!.name}'`)
-    return invalidConfig(
-      this.name,
+    return this.#wrong(
       `steps[${step}].inputs`,
       'tensors that do not depend on outputs of the step itself',
       `a circle: ${circle.join(' waits for ')}`,
     )
+  }
+
+  #wrong(option: string, expected: string, received: unknown): InferenceError {
+    return invalidConfig(this.name, option, expected, received)
   }
 
   /** Checks that every input and tensor is used. */
@@ -185,20 +188,17 @@ export class PipelineGraph {
     for (const [tensor, { name, madeBy, awaitedBy }] of this.tensors.entries()) {
       if (awaitedBy.length > 0) {
         if (madeBy === -1 && isAnswered(tensor))
-          throw invalidConfig(
-            this.name,
+          throw this.#wrong(
             `outputs[${this.outputs.indexOf(tensor)}]`,
             'an output of a step',
             `'${name}', an input of the pipeline`,
           )
         continue
       }
-      if (madeBy === -1)
-        throw invalidConfig(this.name, `inputs[${tensor}]`, 'an input that a step takes', name)
+      if (madeBy === -1) throw this.#wrong(`inputs[${tensor}]`, 'an input that a step takes', name)
       if (isAnswered(tensor)) continue
       const port = this.steps[madeBy]!.outputs.find((each) => each.tensor === tensor)!
-      throw invalidConfig(
-        this.name,
+      throw this.#wrong(
         `steps[${madeBy}].outputs.${port.name}`,
         'a tensor that a step takes or the pipeline answers with, or no mention of this output',
         name,
@@ -207,8 +207,7 @@ export class PipelineGraph {
     const { missing } = this.#plan(this.outputs)
     const idle = missing.indexOf(-1)
     if (idle !== -1)
-      throw invalidConfig(
-        this.name,
+      throw this.#wrong(
         `steps[${idle}]`,
         'a step that an output of the pipeline depends on',
         this.steps[idle]!.name,

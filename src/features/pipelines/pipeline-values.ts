@@ -118,28 +118,21 @@ export function fannedInputs(
   step: GraphStep,
   { inputs, outputs }: Values,
 ): ReadonlySet<string> {
-  const path = `steps[${step.index}]`
   const model = `model '${step.model}'`
+  const wrong = (field: string, expected: string, received: string, hint?: string) =>
+    invalidConfig(pipeline, `steps[${step.index}].${field}`, expected, received, hint)
   const given = inputs.filter(({ name }) => step.inputs.some((port) => port.name === name))
   const fanned =
     step.fanOut === 'all'
       ? given.filter((input) => batchAxisOf(input) !== -1)
       : given.filter(({ name }) => step.fanOut!.includes(name))
-  if (fanned.length === 0)
-    throw invalidConfig(pipeline, `${path}.fanOut`, `${model} to have an input with rows`, shownNames(given))
+  if (fanned.length === 0) throw wrong('fanOut', `${model} to have an input with rows`, shownNames(given))
   for (const input of fanned) {
-    const where =
-      step.fanOut === 'all' ? `${path}.fanOut` : `${path}.fanOut[${step.fanOut!.indexOf(input.name)}]`
+    const where = step.fanOut === 'all' ? 'fanOut' : `fanOut[${step.fanOut!.indexOf(input.name)}]`
     if (!isElementType(input.type))
-      throw invalidConfig(
-        pipeline,
-        where,
-        'inputs that are tensors',
-        `'${input.name}', which is ${input.type}`,
-      )
+      throw wrong(where, 'inputs that are tensors', `'${input.name}', which is ${input.type}`)
     if (!isOneRow(input))
-      throw invalidConfig(
-        pipeline,
+      throw wrong(
         where,
         `inputs of ${model} that may be one row`,
         `'${input.name}' of shape ${shownShape(input.shape)}`,
@@ -151,19 +144,13 @@ export function fannedInputs(
     if (output === undefined) continue // another check reports it
     const { type, shape } = output
     if (!isElementType(type) && !type.startsWith('seq('))
-      throw invalidConfig(
-        pipeline,
-        `${path}.outputs.${name}`,
+      throw wrong(
+        `outputs.${name}`,
         'an output that can be joined from its rows: a tensor, or a sequence',
         type,
       )
     if (output.rows === undefined && !isOneRow(output))
-      throw invalidConfig(
-        pipeline,
-        `${path}.outputs.${name}`,
-        'an output that has one entry for one row',
-        `shape ${shownShape(shape)}`,
-      )
+      throw wrong(`outputs.${name}`, 'an output that has one entry for one row', `shape ${shownShape(shape)}`)
   }
   return new Set(fanned.map(({ name }) => name))
 }

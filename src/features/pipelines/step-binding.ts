@@ -50,12 +50,12 @@ export interface StepBinding extends BoundStep {
 export function bindStep(pipeline: string, step: GraphStep, target: Target, version: number): StepBinding {
   const { metadata } = target
   const served = target instanceof ServedModel ? target : null
-  const path = `steps[${step.index}]`
   const model = `model '${step.model}'`
+  const wrong = (field: string, expected: string, received: string, hint?: string) =>
+    invalidConfig(pipeline, `steps[${step.index}].${field}`, expected, received, hint)
   if (served !== null && served.sequences !== null) {
-    throw invalidConfig(
-      pipeline,
-      `${path}.model`,
+    throw wrong(
+      'model',
       'a model without sequences',
       step.model,
       'A pipeline does not pass on sequences: call such a model from the application',
@@ -63,20 +63,14 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
   }
   for (const { name } of step.inputs) {
     if (metadata.inputs.some((input) => input.name === name)) continue
-    throw invalidConfig(
-      pipeline,
-      `${path}.inputs.${name}`,
-      `an input of ${model} (${namesOf(metadata.inputs)})`,
-      name,
-    )
+    throw wrong(`inputs.${name}`, `an input of ${model} (${namesOf(metadata.inputs)})`, name)
   }
   const missing = metadata.inputs.find(
     ({ name }) => !isMapped(step.inputs, name) && !target.optionalInputs.includes(name),
   )
   if (missing !== undefined) {
-    throw invalidConfig(
-      pipeline,
-      `${path}.inputs`,
+    throw wrong(
+      'inputs',
       `a tensor for input '${missing.name}' of ${model}`,
       `tensors for ${namesOf(step.inputs)}`,
     )
@@ -86,13 +80,7 @@ export function bindStep(pipeline: string, step: GraphStep, target: Target, vers
     if (metadata.outputs.some((output) => output.name === name)) continue
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
     const hint = unservable && `It is ${unservable.type}, which the executor in use cannot return`
-    throw invalidConfig(
-      pipeline,
-      `${path}.outputs.${name}`,
-      `an output of ${model} (${namesOf(metadata.outputs)})`,
-      name,
-      hint,
-    )
+    throw wrong(`outputs.${name}`, `an output of ${model} (${namesOf(metadata.outputs)})`, name, hint)
   }
   const named = outputs.flatMap(({ name }, index) => (isMapped(step.outputs, name) ? [index] : []))
   const wanted = named.length === outputs.length ? null : named

@@ -56,7 +56,7 @@ export class StepErrors {
     return this.#make('ERR_DEADLINE', message, {
       expected: `an answer within ${deadlineMs} ms`,
       estimatedMs: rounded,
-      ...withId(requestId),
+      requestId,
     })
   }
 
@@ -72,7 +72,7 @@ export class StepErrors {
       step: step.name,
       expected: `an answer within ${deadlineMs} ms`,
       estimatedMs: Math.round(elapsedMs),
-      ...withId(requestId),
+      requestId,
     })
   }
 
@@ -89,7 +89,7 @@ export class StepErrors {
       expected: 'true or false',
       received,
       cause,
-      ...withId(requestId),
+      requestId,
     })
   }
 
@@ -105,7 +105,7 @@ export class StepErrors {
       step: step.name,
       expected: 'ready',
       received: state,
-      ...withId(requestId),
+      requestId,
     })
   }
 
@@ -121,14 +121,14 @@ export class StepErrors {
     return this.#make(
       'ERR_CLOSED',
       `The request was not answered yet when pipeline '${this.#pipeline}' was closed.`,
-      withId(requestId),
+      { requestId },
     )
   }
 
   /** A request waited too long to begin, while the most allowed were in flight. */
   timedOut(timeoutMs: number, maxInFlight: number, requestId: string | undefined): InferenceError {
     const message = `The request waited longer than its ${Math.round(timeoutMs)} ms before pipeline '${this.#pipeline}', which had ${maxInFlight} requests in flight (maxInFlight); raise timeoutMs, or send fewer requests at once.`
-    return this.#make('ERR_TIMEOUT', message, withId(requestId))
+    return this.#make('ERR_TIMEOUT', message, { requestId })
   }
 
   #shown(step: GraphStep): string {
@@ -151,10 +151,6 @@ function messageOf(thrown: unknown): string {
   } catch {
     return 'what cannot be read'
   }
-}
-
-function withId(requestId: string | undefined): { requestId?: string } {
-  return requestId === undefined ? {} : { requestId }
 }
 
 function requestShown(requestId: string | undefined): string {

@@ -6,7 +6,13 @@ import type {
 } from '../../options/sequence-config.ts'
 import { noOptions, type SequenceId } from '../../options/infer-options.ts'
 import { invalidArgument, invalidConfig, listNames, type InferenceError } from '../../errors.ts'
-import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
+import {
+  batchAxisOf,
+  shapesFit,
+  shownShape,
+  type ModelMetadata,
+  type ValueMetadata,
+} from '../../tensor/metadata.ts'
 import { type FeedParser } from '../../request/feeds.ts'
 import { ownCopy } from '../../request/bucket-keys.ts'
 import {
@@ -54,6 +60,8 @@ export class SequenceInputs {
     this.#metadata = metadata
     this.#parser = parser
     const { inputs, outputs } = metadata
+    const wrong = (option: string, expected: string, received: string) =>
+      invalidConfig(metadata.name, option, expected, received)
     const filled: Record<string, TensorLike> = {}
     this.controls = controls.map((control, at) => {
       const { no, yes } = checkControl(metadata, control, `sequence.controls[${at}]`)
@@ -73,15 +81,13 @@ export class SequenceInputs {
       const given = named(metadata.name, outputs, output, `sequence.state[${at}].output`)
       for (const tensor of [value, given]) checkState(metadata, each, tensor, `sequence.state[${at}]`)
       if (given.type !== value.type)
-        throw invalidConfig(
-          metadata.name,
+        throw wrong(
           `sequence.state[${at}].output`,
           `an output of type ${value.type}, as '${input}' has it`,
           `'${output}' of type ${given.type}`,
         )
-      if (!fits(given.shape, value.shape))
-        throw invalidConfig(
-          metadata.name,
+      if (!shapesFit(given.shape, value.shape))
+        throw wrong(
           `sequence.state[${at}].output`,
           `an output of shape ${shownShape(value.shape)}, as '${input}' takes it`,
           `'${output}' of shape ${shownShape(given.shape)}`,
@@ -142,15 +148,12 @@ function checkControl(
   const { name: model, maxBatchSize } = metadata
   const input = named(model, metadata.inputs, name, `${option}.input`)
   const { type, shape } = input
+  const wrong = (field: string, expected: string, received: unknown) =>
+    invalidConfig(model, `${option}.${field}`, expected, received)
   const types =
     kind === 'correlationId' ? ['uint64', 'int64', 'uint32', 'int32', 'string'] : ['int32', 'float32', 'bool']
   if (!types.includes(type))
-    throw invalidConfig(
-      model,
-      `${option}.input`,
-      `an input of type ${types.join(', ')}`,
-      `'${name}' of type ${type}`,
-    )
+    throw wrong('input', `an input of type ${types.join(', ')}`, `'${name}' of type ${type}`)
   if (said !== undefined && said !== type) throw notAsModel(model, `${option}.type`, name, type, said)
   const batched = maxBatchSize > 0
   checkOwn(metadata, input, option)
@@ -160,12 +163,7 @@ function checkControl(
         dim !== 1 && (typeof dim === 'number' || (batched && axis !== batchAxisOf(input) && dim === '')),
     )
   ) {
-    throw invalidConfig(
-      model,
-      `${option}.input`,
-      'an input of one element per request',
-      `'${name}' of shape [${shape.join(', ')}]`,
-    )
+    throw wrong('input', 'an input of one element per request', `'${name}' of shape [${shape.join(', ')}]`)
   }
   const [no, yes] = (kind === 'correlationId' ? [0, 0] : values).map((value) =>
     oneRow(input, batched, value),
@@ -173,7 +171,7 @@ function checkControl(
   const isOther = (value: number, { data }: TensorLike) =>
     type !== 'float32' && ((data as Int32Array)[0] !== value || (type === 'bool' && value > 1))
   if (kind !== 'correlationId' && (isOther(values[0], no) || isOther(values[1], yes)))
-    throw invalidConfig(model, `${option}.values`, `two values of type ${type}, as '${name}' takes`, values)
+    throw wrong('values', `two values of type ${type}, as '${name}' takes`, values)
   return { no, yes }
 }
 
@@ -203,17 +201,6 @@ function readRow(
   if (rows !== 1)
     throw invalidConfig(model, option, `one row of '${input.name}'`, `dims [${dims.join(', ')}]`)
   return { type, dims, data: ownCopy(data as Data) as Data }
-}
-
-/** Whether a value of one shape can be given to an input of another; [] also stands for any rank. */
-function fits(given: ValueMetadata['shape'], taken: ValueMetadata['shape']): boolean {
-  if (given.length === 0 || taken.length === 0) return true
-  return (
-    given.length === taken.length &&
-    taken.every(
-      (dim, axis) => typeof dim === 'string' || typeof given[axis] === 'string' || dim === given[axis],
-    )
-  )
 }
 
 /** Checks that the configuration of a state fits both of its tensors. */

@@ -474,10 +474,7 @@ class SequenceErrors {
   /** The error of a request whose sequence ended with the request before it. */
   ended(id: SequenceOptions['id'], reason: string, cause: unknown): InferenceError {
     const message = `Sequence ${String(id)} of model '${this.#model}' ${reason}; begin it again.`
-    return new InferenceError('ERR_SEQUENCE_ENDED', message, {
-      model: this.#model,
-      ...(cause === undefined ? {} : { cause }),
-    })
+    return new InferenceError('ERR_SEQUENCE_ENDED', message, { model: this.#model, cause })
   }
 
   /** The error of a request whose sequence waited too long for a place. */
