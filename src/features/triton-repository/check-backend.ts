@@ -28,10 +28,8 @@ const ensemble = 'ensemble'
  * @throws InferenceError `ERR_MODEL_CONFIG`, {@link isUnsupported unsupported} for another backend.
  */
 export function checkBackend(config: ConfigFields): boolean {
-  const [ownPlatform, ownBackend] = [
-    config.string('platform') || undefined,
-    config.string('backend') || undefined,
-  ]
+  const ownPlatform = config.string('platform') || undefined
+  const ownBackend = config.string('backend') || undefined
   const isEnsemble = config.has('ensemble_scheduling')
   if (isEnsemble && ownBackend !== undefined)
     config.fail('backend', 'to be omitted beside ensemble_scheduling', ownBackend)
@@ -58,19 +56,10 @@ export function checkBackend(config: ConfigFields): boolean {
   if (ownBackend !== undefined && ownBackend !== backend && /onnx/i.test(ownBackend)) {
     config.fail('backend', `'${backend}' or nothing`, ownBackend, `Did you mean ${backend}?`)
   }
-  orUnsupported(() => {
-    if (ownBackend !== undefined && ownBackend !== backend)
-      config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')
-    if (ownPlatform !== undefined && ownPlatform !== platform)
-      config.fail('platform', `'${platform}' or nothing`, ownPlatform, 'Only ONNX models are served')
-  })
+  const hint = 'Only ONNX models are served'
+  if (ownBackend !== undefined && ownBackend !== backend)
+    throw unsupported(config.error('backend', `'${backend}' or nothing`, ownBackend, hint))
+  if (ownPlatform !== undefined && ownPlatform !== platform)
+    throw unsupported(config.error('platform', `'${platform}' or nothing`, ownPlatform, hint))
   return ownPlatform !== undefined || ownBackend !== undefined
-}
-
-function orUnsupported(check: () => void): void {
-  try {
-    check()
-  } catch (error) {
-    throw unsupported(error as InferenceError)
-  }
 }

@@ -1,3 +1,4 @@
+import type { InferenceError } from '../../errors.ts'
 import {
   booleanOf,
   type EnumerationName,
@@ -140,9 +141,14 @@ export class ConfigFields {
     )
   }
 
-  /** Throws the error for a field's value. */
+  /** The error for a field's value. */
+  error(name: string, expected: string, received: unknown, hint?: string): InferenceError {
+    return configError(this.#source, this.offsetOf(name), this.path + name, expected, received, hint)
+  }
+
+  /** Throws {@link error}. */
   fail(name: string, expected: string, received: unknown, hint?: string): never {
-    throw configError(this.#source, this.offsetOf(name), this.path + name, expected, received, hint)
+    throw this.error(name, expected, received, hint)
   }
 
   /**

@@ -71,8 +71,21 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   if (name !== source.model) config.fail('name', `the name of its folder, '${source.model}'`, name)
   const namesBackend = checkBackend(config)
   const ensemble = readEnsemble(config)
-  if (ensemble !== null)
-    return ensembleConfig(config, ensemble, (error) => errorAtField(source, fields, [], error), notes)
+  if (ensemble !== null) {
+    const versionPolicy = readVersionPolicy(config)
+    config.finish(ensembleRules)
+    return {
+      options: {},
+      ...ensemble,
+      warmups: [],
+      initialStates: [],
+      fileName: undefined,
+      namesBackend: true,
+      versionPolicy,
+      notes,
+      atField: (error) => errorAtField(source, fields, [], error),
+    }
+  }
   const maxBatchSize = readMaxBatchSize(config)
   const sequence = readSequenceBatching(config, maxBatchSize)
   const { inputs, optional } = readInputs(config)
@@ -120,28 +133,6 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
     initialStates: sequence?.initial ?? [],
     fileName,
     namesBackend,
-    versionPolicy,
-    notes,
-    atField,
-  }
-}
-
-function ensembleConfig(
-  config: ConfigFields,
-  { pipeline, labelFiles }: ReadEnsemble,
-  atField: RepositoryConfig['atField'],
-  notes: string[],
-): RepositoryConfig {
-  const versionPolicy = readVersionPolicy(config)
-  config.finish(ensembleRules)
-  return {
-    options: {},
-    pipeline,
-    labelFiles,
-    warmups: [],
-    initialStates: [],
-    fileName: undefined,
-    namesBackend: true,
     versionPolicy,
     notes,
     atField,
@@ -355,17 +346,10 @@ function loadErrorAt(
 ): InferenceError {
   const { code, message, expected, received, model, cause } = error
   const { line, column } = position(source, offset)
-  const details = {
-    name: path,
-    expected,
-    received,
-    cause: cause ?? error,
-    ...(model === undefined ? {} : { model }),
-  }
   return new InferenceError(
     code,
     `${message.replace(/\.$/, '')}. It is asked for by ${path}. At ${source.file}:${line}:${column}`,
-    details,
+    { model, name: path, expected, received, cause: cause ?? error },
   )
 }
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { NotReadable, readRegularFile } from '../../base/files.ts'
+import { readRegularFile } from '../../base/files.ts'
 import type { WarmupSample } from '../../options/warmup-options.ts'
 import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import type { TensorConfig } from '../../options/tensor-config.ts'
@@ -275,17 +275,24 @@ async function readData(
   file: string,
 ): Promise<Buffer> {
   const path = join(modelFolder, folder, file)
+  return readOwnFile(path, limitBytes, 'no such file').catch(({ message }: Error) =>
+    fields.fail(field, `a file of data at ${path}`, message),
+  )
+}
+
+/**
+ * Reads a file that a configuration names.
+ *
+ * @param absent what to say if it does not exist.
+ * @throws Error with a plain message if it cannot be read.
+ */
+export async function readOwnFile(path: string, limitBytes: number, absent: string): Promise<Buffer> {
   try {
     return await readRegularFile(path, limitBytes)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    const received =
-      code === 'ENOENT'
-        ? 'no such file'
-        : error instanceof NotReadable && code === 'EFBIG'
-          ? `${message}, of at most ${limitBytes}`
-          : message
-    return fields.fail(field, `a file of data at ${path}`, received)
+    if (code === 'ENOENT') throw new Error(absent)
+    throw new Error(code === 'EFBIG' ? `${message}, of at most ${limitBytes}` : message)
   }
 }
 

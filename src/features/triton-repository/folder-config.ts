@@ -13,23 +13,13 @@ import type { PipelineOutput } from '../../options/pipeline-config.ts'
 import { isPlainObject, readPlain } from '../../options/plain-options.ts'
 import type { OutputConfig } from '../../options/tensor-config.ts'
 import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
-import { makeSamples, makeTensorFeed } from './config-tensors.ts'
+import { makeSamples, makeTensorFeed, readOwnFile } from './config-tensors.ts'
 import { fieldType, isEnumeration, isMessage, type MessageName } from './model-config-schema.ts'
 import { configError, type ConfigSource } from './text-format.ts'
 import type { VersionPolicy } from './version-policy.ts'
 
 /** The configuration in a model's folder, with the files that belong to it. */
-interface FolderConfig {
-  readonly options: ModelOptions
-  /** The pipeline of an ensemble, which has no options; `null` for a model. */
-  readonly pipeline: RepositoryConfig['pipeline']
-  readonly fileName: string | undefined
-  readonly namesBackend: boolean
-  readonly versionPolicy: VersionPolicy
-  readonly notes: readonly string[]
-  /** Turns an error about an option into one about the file that it comes from. */
-  readonly atField: (error: InferenceError) => InferenceError
-}
+type FolderConfig = Omit<RepositoryConfig, 'labelFiles' | 'warmups' | 'initialStates'>
 
 /** Largest `config.pbtxt`. Real ones have some kilobytes. */
 const limitBytes = 2 ** 22
@@ -223,21 +213,10 @@ const labelLimitBytes = 2 ** 24
  */
 async function readLabels(modelFolder: string, name: string): Promise<string[]> {
   const path = join(modelFolder, name)
-  try {
-    const text = new TextDecoder().decode(await readRegularFile(path, labelLimitBytes)) // removes a byte order mark
-    const lines = text.split(/\r?\n/)
-    if (lines.at(-1) === '') lines.pop()
-    return lines
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    throw new Error(
-      code === 'ENOENT'
-        ? `no file at ${path}`
-        : error instanceof NotReadable && code === 'EFBIG'
-          ? `${message}, of at most ${labelLimitBytes}`
-          : message,
-    )
-  }
+  const bytes = await readOwnFile(path, labelLimitBytes, `no file at ${path}`)
+  const lines = new TextDecoder().decode(bytes).split(/\r?\n/) // removes a byte order mark
+  if (lines.at(-1) === '') lines.pop()
+  return lines
 }
 
 /** The outputs with their labels. */
@@ -255,12 +234,9 @@ function withLabels<T extends Pick<OutputConfig, 'labels'>>(
 const moduleNames = ['config.ts', 'config.mts', 'config.js', 'config.mjs', 'config.json']
 
 /** The content of such a file. */
-interface ModuleConfig {
-  readonly options: ModelOptions
+interface ModuleConfig extends Pick<FolderConfig, 'options' | 'fileName' | 'versionPolicy'> {
   /** Names of label files, by the index of the output. */
   readonly labelFilenames: readonly { readonly output: number; readonly name: string }[]
-  readonly fileName: string | undefined
-  readonly versionPolicy: VersionPolicy
 }
 
 /**
@@ -397,12 +373,11 @@ function readPolicy(policy: unknown): VersionPolicy | null {
 function errorInFile(file: string, error: InferenceError): InferenceError {
   const { code, argument, message, model, expected, received } = error
   if (code !== 'ERR_MODEL_CONFIG' || argument === undefined || message.includes(file)) return error
-  const details = {
+  return new InferenceError(code, `${message}. In ${file}`, {
+    model,
     name: argument,
     expected,
     received,
     cause: error,
-    ...(model === undefined ? {} : { model }),
-  }
-  return new InferenceError(code, `${message}. In ${file}`, details)
+  })
 }

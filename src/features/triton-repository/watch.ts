@@ -345,7 +345,7 @@ function typed(model: string, error: Error): InferenceError {
   return invalidArgument('path', 'files that can be read', error.message, {
     code: 'ERR_MODEL_LOAD',
     cause: error,
-    ...(model === '' ? {} : { model }),
+    model: model || undefined,
   })
 }
 
