@@ -92,25 +92,25 @@ export function resolveImageLimits(
     timeoutMs = 30_000,
     signal,
   } = options
-  if (signal !== undefined && !isAbortSignal(signal))
-    throw invalidArgument('signal', 'an AbortSignal', signal)
+  const isDuration = typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31
   return {
+    signal: valid('signal', signal, signal === undefined || isAbortSignal(signal), 'an AbortSignal'),
     limitInputPixels: count('limitInputPixels', limitInputPixels),
     limitInputBytes: count('limitInputBytes', limitInputBytes),
     formats: readFormats(formats),
-    timeoutMs: duration(timeoutMs),
-    signal,
+    timeoutMs: valid('timeoutMs', timeoutMs, isDuration, 'milliseconds, more than 0 and less than 2^31'),
   }
 }
 
-function count(name: string, value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number
-  throw invalidArgument(name, 'a whole number of at least 1', value)
+/** @throws InferenceError `ERR_INVALID_ARG` unless the value is valid. */
+function valid<T>(name: string, value: unknown, isValid: boolean, expected: string): T {
+  if (isValid) return value as T
+  throw invalidArgument(name, expected, value)
 }
 
-function duration(value: unknown): number {
-  if (typeof value === 'number' && value > 0 && value < 2 ** 31) return value
-  throw invalidArgument('timeoutMs', 'milliseconds, more than 0 and less than 2^31', value)
+function count(name: string, value: unknown): number {
+  const isCount = Number.isSafeInteger(value) && (value as number) >= 1
+  return valid(name, value, isCount, 'a whole number of at least 1')
 }
 
 function readFormats(value: unknown): readonly ImageFormat[] {
@@ -249,6 +249,8 @@ function resolve(options: Partial<Record<(typeof names)[number], unknown>>): Res
   const height = size('height', options.height, Math.min(16_383, Math.floor(largestResult / width)))
   const channels = oneOf('channels', options.channels ?? 'rgb', CHANNELS)
   const channelCount = channels === 'gray' ? 1 : 3
+  const ignoreIcc = options.ignoreIcc ?? false
+  const scale = options.scale ?? 1
   return {
     ...resolveImageLimits(options),
     width,
@@ -257,12 +259,12 @@ function resolve(options: Partial<Record<(typeof names)[number], unknown>>): Res
     crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
     kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
     background: colour(options.background ?? [0, 0, 0]),
-    ignoreIcc: flag('ignoreIcc', options.ignoreIcc ?? false),
+    ignoreIcc: valid('ignoreIcc', ignoreIcc, typeof ignoreIcc === 'boolean', 'true or false'),
     channels,
     channelCount,
     layout: oneOf('layout', options.layout ?? 'nchw', LAYOUTS),
     dtype: oneOf('dtype', options.dtype ?? 'float32', DATA_TYPES),
-    scale: finite('scale', options.scale ?? 1),
+    scale: valid('scale', scale, Number.isFinite(scale), 'a finite number'),
     mean: perChannel('mean', options.mean ?? 0, channelCount, false),
     std: perChannel('std', options.std ?? 1, channelCount, true),
   }
@@ -297,19 +299,8 @@ function resolveCrop(fit: unknown, crop: unknown, width: number, height: number)
 }
 
 function size(name: string, value: unknown, largest: number): number {
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest)
-    return value as number
-  throw invalidArgument(name, `a whole number of pixels from 1 to ${largest}`, value)
-}
-
-function flag(name: string, value: unknown): boolean {
-  if (typeof value === 'boolean') return value
-  throw invalidArgument(name, 'true or false', value)
-}
-
-function finite(name: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return value
-  throw invalidArgument(name, 'a finite number', value)
+  const fits = Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest
+  return valid(name, value, fits, `a whole number of pixels from 1 to ${largest}`)
 }
 
 function oneOf<T extends string>(name: string, value: unknown, choices: readonly T[]): T {

@@ -152,9 +152,7 @@ export const sequenceIdShown =
  */
 function checkSequenceOptions(
   model: string,
-  id: unknown,
-  start: unknown,
-  end: unknown,
+  { sequenceId: id, sequenceStart: start, sequenceEnd: end }: Record<keyof SequenceInferOptions, unknown>,
 ): SequenceOptions | undefined {
   const wrong = (name: string, expected: string, received: unknown) =>
     invalidArgument(`options.${name}`, expected, received, { model })
@@ -224,27 +222,15 @@ export function checkInferOptions(
   offered: readonly number[] | null = null,
 ): CheckedOptions {
   const model = metadata.name
-  const {
-    signal,
-    timeoutMs,
-    deadlineMs,
-    maxRunMs,
-    priority,
-    outputs,
-    requestId,
-    report,
-    splitOversized,
-    sequenceId,
-    sequenceStart,
-    sequenceEnd,
-  } = ownOptions(options, model)
+  const given = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) =>
     invalidArgument(`options.${name}`, expected, value, { model })
   const wrongDuration = (name: string, value: unknown) =>
     invalidArgument(`options.${name}`, 'milliseconds, more than 0 and less than 2^31', value, {
       model,
-      ...(value === Infinity ? { hint: 'Leave it out for no limit' } : {}),
+      hint: value === Infinity ? 'Leave it out for no limit' : undefined,
     })
+  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, requestId, report, splitOversized } = given
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
   if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrongDuration('timeoutMs', timeoutMs)
   if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrongDuration('deadlineMs', deadlineMs)
@@ -263,8 +249,8 @@ export function checkInferOptions(
     maxRunMs,
     priority,
     splitOversized,
-    sequence: checkSequenceOptions(model, sequenceId, sequenceStart, sequenceEnd),
-    outputs: outputs === undefined ? offered : outputIndices(outputs, metadata, offered),
+    sequence: checkSequenceOptions(model, given),
+    outputs: given.outputs === undefined ? offered : outputIndices(given.outputs, metadata, offered),
     requestId,
     report: report === true,
   }
@@ -325,10 +311,8 @@ function outputIndices(
     const names = listNames(
       metadata.outputs.filter((_, at) => offered?.includes(at) !== false).map((output) => output.name),
     )
-    const hint = unservable
-      ? { hint: `It is ${unservable.type}, which the executor in use cannot return` }
-      : {}
-    throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
+    const hint = unservable && `It is ${unservable.type}, which the executor in use cannot return`
+    throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, hint })
   }
   return indices
 }

@@ -62,7 +62,7 @@ export const scalingEntries = {
 }
 
 type Counts = Required<Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances'>>
-type GivenCounts = { readonly [Key in keyof Counts | 'cpuCount']?: number | undefined }
+type GivenCounts = { readonly [Key in keyof Counts]?: number | undefined }
 
 /** The initial number of instances of a group, and its limits for autoscaling. */
 export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts): Counts {
@@ -70,59 +70,43 @@ export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts
   return { count: first, minInstances: minInstances ?? first, maxInstances: maxInstances ?? first }
 }
 
-/**
- * Checks the counts within each group.
- *
- * @throws InferenceError `ERR_MODEL_CONFIG`.
- */
-export function checkCounts(model: string, groups: readonly GivenCounts[]): void {
-  for (const [index, group] of groups.entries()) {
-    const { count, minInstances, maxInstances } = resolveCounts(group)
-    const wrong = (name: string, expected: string, received: number) =>
-      invalidConfig(model, `instanceGroup[${index}].${name}`, expected, received)
-    if (group.minInstances !== undefined && group.maxInstances !== undefined && minInstances > maxInstances)
-      throw wrong('minInstances', `at most maxInstances (${maxInstances})`, minInstances)
-    if (count < minInstances) throw wrong('count', `at least minInstances (${minInstances})`, count)
-    if (count > maxInstances) throw wrong('count', `at most maxInstances (${maxInstances})`, count)
-    const { cpuCount = count } = group
-    const scales = minInstances < maxInstances
-    if (scales && (cpuCount < minInstances || cpuCount > maxInstances))
-      throw wrong(
-        'cpuCount',
-        `from minInstances to maxInstances (${minInstances} to ${maxInstances})`,
-        cpuCount,
-      )
-  }
-}
-
 /** Kinds that need no plugin. */
 const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
 
+/** A group as the schema leaves it. */
+interface GivenGroup extends GivenCounts {
+  readonly kind: string
+  readonly cpuCount?: number | undefined
+  readonly gpus?: readonly number[] | 'all' | undefined
+}
+
 /**
- * Checks the kinds of groups, and groups against each other.
+ * Checks the counts and the kind of each group, and groups against each other.
  *
  * @param plugins names of provider plugins, which are kinds as well.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkGroups(
-  model: string,
-  groups: readonly {
-    kind: string
-    count: number
-    cpuCount?: number | undefined
-    gpus?: readonly number[] | 'all' | undefined
-  }[],
-  plugins: readonly string[],
-): void {
-  const known = [...kinds, ...plugins]
-  const instances = groups.reduce(
-    (sum, { count, cpuCount = 0, gpus = [0] }) =>
-      sum + Math.max(cpuCount, count * (gpus === 'all' ? 1 : gpus.length)),
-    0,
-  )
+export function checkGroups(model: string, groups: readonly GivenGroup[], plugins: readonly string[]): void {
+  for (const [index, group] of groups.entries()) {
+    const { count, minInstances: least, maxInstances: most } = resolveCounts(group)
+    const wrong = (name: string, expected: string, received: number) =>
+      invalidConfig(model, `instanceGroup[${index}].${name}`, expected, received)
+    if (group.minInstances !== undefined && group.maxInstances !== undefined && least > most)
+      throw wrong('minInstances', `at most maxInstances (${most})`, least)
+    if (count < least) throw wrong('count', `at least minInstances (${least})`, count)
+    if (count > most) throw wrong('count', `at most maxInstances (${most})`, count)
+    const { cpuCount = count } = group
+    if (least < most && (cpuCount < least || cpuCount > most))
+      throw wrong('cpuCount', `from minInstances to maxInstances (${least} to ${most})`, cpuCount)
+  }
+  const instances = groups.reduce((sum, { cpuCount = 0, gpus = [0], ...counts }) => {
+    const { maxInstances: most } = resolveCounts(counts)
+    return sum + Math.max(cpuCount, most * (gpus === 'all' ? 1 : gpus.length))
+  }, 0)
   if (instances > maxInstances) {
     throw invalidConfig(model, 'instanceGroup', `at most ${maxInstances} instances in all`, instances)
   }
+  const known = [...kinds, ...plugins]
   for (const [index, { kind, gpus }] of groups.entries()) {
     if (!known.includes(kind)) {
       const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"

@@ -2,7 +2,6 @@ import * as v from 'valibot'
 import type { InferenceSession } from 'onnxruntime-common'
 import {
   autoTuneSchema,
-  checkCounts,
   checkGroups,
   maxInstances,
   resolveAutoTune,
@@ -35,7 +34,7 @@ import {
   type InputConfig,
   type OutputConfig,
 } from './tensor-config.ts'
-import { invalidConfig, type InferenceError } from '../errors.ts'
+import { invalidConfig } from '../errors.ts'
 import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
   declares,
@@ -54,10 +53,9 @@ import {
   memorySchema,
   type MemoryOptions,
   type RunOptions,
-  type SessionConfigEntries,
   type SessionOptions,
 } from './session-options.ts'
-import { ownProperties, typed } from './plain-options.ts'
+import { ownProperties } from './plain-options.ts'
 import { readVersion } from './method-options.ts'
 import { resolveSource, type ModelBytes, type ModelFile } from './model-source.ts'
 import { resolveWarmup, warmupSchema, type WarmupOptions, type WarmupSample } from './warmup-options.ts'
@@ -451,7 +449,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     }),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
-    runEntries: runEntries(model, runOptions?.extra),
+    runEntries: flattenExtra(model, runOptions?.extra ?? {}, 'runOptions.extra'),
     warmup: resolveWarmup(raw.warmup),
     /** 0 for none. */
     latencyTargetMs: raw.latencyTargetMs ?? 0,
@@ -468,40 +466,23 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   const resolved = { ...settled, autoTune: resolveAutoTune(model, autoTune, settled) }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
-  checkCounts(model, raw.instanceGroup)
-  checkGroups(
-    model,
-    raw.instanceGroup.map((group) => ({ ...group, count: resolveCounts(group).maxInstances })),
-    plugins,
-  )
+  checkGroups(model, raw.instanceGroup, plugins)
   const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
   if (sequence !== null) checkSequence(model, sequence, dynamicBatching === false ? null : dynamicBatching)
   if (sequence !== null && resolved.responses !== null)
-    throw sharedSequence(model, coalesce === true ? 'coalesce' : 'responseCache')
+    // In a sequence, the answer to a request depends on its place; Triton refuses this as well.
+    throw invalidConfig(
+      model,
+      coalesce === true ? 'coalesce' : 'responseCache',
+      'to be omitted for a model with sequences',
+      true,
+      'Remove it, or sequence',
+    )
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
-}
-
-/** In a sequence, the answer to a request depends on its place; Triton refuses this as well. */
-function sharedSequence(model: string, option: string): InferenceError {
-  return invalidConfig(
-    model,
-    option,
-    'to be omitted for a model with sequences',
-    true,
-    'Remove it, or sequence',
-  )
-}
-
-function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
-  try {
-    return flattenExtra(model, extra, 'runOptions.extra')
-  } catch (error) {
-    throw typed('runOptions.extra', error, { model })
-  }
 }
 
 /** The batch limits of a model whose largest batch has `maxBatchSize` rows; 0 for a model without batching. */

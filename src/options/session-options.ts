@@ -69,7 +69,7 @@ export function checkSessionOptions(
       throw wrong(model, name, "to be given beside sessionOptions, as the model's executionProviders", value)
     }
     if (!names.includes(name)) throw unknown(model, name)
-    checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
+    checked[name] = name === 'extra' ? flattenExtra(model, value) : sendable(model, name, value)
     if (name.endsWith('OpNumThreads') && !isThreadCount(value))
       throw wrong(model, name, `a whole number from 0 to ${maxThreads}`, value)
     if (name === 'externalData') checkExternalData(model, checked[name])
@@ -88,14 +88,6 @@ export function checkOptionsForBytes(model: string, { extra }: CheckedSessionOpt
   const option = Object.keys(extra).find((name) => name.includes('use_ort_model_bytes_'))
   if (option !== undefined)
     throw wrong(model, `extra.${option}`, 'to be omitted for a model that is given as bytes', extra[option])
-}
-
-function readExtra(model: string, extra: unknown): SessionConfigEntries {
-  try {
-    return flattenExtra(model, extra)
-  } catch (error) {
-    throw typed('sessionOptions.extra', error, { model })
-  }
 }
 
 function isThreadCount(value: unknown): boolean {
@@ -139,8 +131,7 @@ function sendable(model: string, name: string, value: unknown): unknown {
 
 function unknown(model: string, name: string): InferenceError {
   const hint = name.includes('.') ? 'An entry of that name belongs into sessionOptions.extra' : undefined
-  const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...(hint === undefined ? {} : { hint }) }
-  return unknownOption(`sessionOptions.${name}`, name, names, details)
+  return unknownOption(`sessionOptions.${name}`, name, names, { code: 'ERR_MODEL_CONFIG', model, hint })
 }
 
 function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
@@ -191,7 +182,11 @@ export function flattenExtra(
       }
     }
   }
-  add('', extra, 0)
+  try {
+    add('', extra, 0)
+  } catch (error) {
+    throw typed(option, error, { model })
+  }
   return entries
 }
 
