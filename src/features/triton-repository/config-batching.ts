@@ -15,17 +15,24 @@ export function readDynamicBatching(
 ): DynamicBatchingConfig | undefined {
   const batching = config.message('dynamic_batching')
   if (batching === undefined) return undefined
-  const preferred = batching.integers('preferred_batch_size', 1)
   const policy = batching.message('default_queue_policy')
   const read = defined({
-    preferredBatchSize: preferred.length === 0 ? undefined : preferred,
-    maxQueueDelayMs: readDelay(batching, maxBatchSize),
-    preserveOrdering: batching.boolean('preserve_ordering') || undefined,
+    ...readSizeAndDelay(batching, maxBatchSize),
     ...readPriorities(batching),
     defaultQueuePolicy: policy && readQueuePolicy(policy),
   })
   batching.finish()
   return read
+}
+
+/** Reads what `dynamic_batching` and the strategy `oldest` have in common. */
+function readSizeAndDelay(batching: ConfigFields, maxBatchSize: number | undefined) {
+  const preferred = batching.integers('preferred_batch_size', 1)
+  return {
+    preferredBatchSize: preferred.length === 0 ? undefined : preferred,
+    maxQueueDelayMs: readDelay(batching, maxBatchSize),
+    preserveOrdering: batching.boolean('preserve_ordering') || undefined,
+  }
 }
 
 /** A delay only if a batch may have several requests. */
@@ -112,10 +119,10 @@ export function readSequenceBatching(
 ): ReadSequence | undefined {
   const batching = config.message('sequence_batching')
   if (batching === undefined) return undefined
-  const idle = batching.integer('max_sequence_idle_microseconds')
+  const idle = batching.integer('max_sequence_idle_microseconds') || undefined
   const states = batching.messages('state').map((state) => readState(state, maxBatchSize))
   const sequence = defined({
-    maxSequenceIdleMs: idle === undefined || idle === 0 ? undefined : idle / 1000,
+    maxSequenceIdleMs: idle && idle / 1000,
     controls: batching.messages('control_input').flatMap(readControls),
     state: states.map(({ state }) => state),
     ...readStrategy(batching, maxBatchSize),
@@ -235,20 +242,10 @@ function readStrategy(
   const direct = batching.message('direct')
   const oldest = batching.message('oldest')
   if (oldest !== undefined) {
-    const most = oldest.integer('max_candidate_sequences', 0)
-    const maxQueueDelayMs = readDelay(oldest, maxBatchSize)
-    const preferred = oldest.integers('preferred_batch_size', 1)
-    const preserveOrdering = oldest.boolean('preserve_ordering') || undefined
+    const maxCandidateSequences = oldest.integer('max_candidate_sequences', 0) || undefined
+    const shared = readSizeAndDelay(oldest, maxBatchSize)
     oldest.finish()
-    const maxCandidateSequences = most === undefined || most === 0 ? undefined : most
-    return {
-      oldest: defined({
-        maxCandidateSequences,
-        maxQueueDelayMs,
-        preferredBatchSize: preferred.length === 0 ? undefined : preferred,
-        preserveOrdering,
-      }),
-    }
+    return { oldest: defined({ maxCandidateSequences, ...shared }) }
   }
   if (direct === undefined) return { direct: {} }
   const maxQueueDelayMs = readDelay(direct, maxBatchSize)

@@ -1,7 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { maxThreads } from '../../options/session-options.ts'
 import type { InstanceGroup } from '../../options/instance-groups.ts'
-import type { MemoryOptions, RunOptions, SessionOptions } from '../../options/session-options.ts'
 import type { ModelOptions, ProviderOptions } from '../../options/model-config.ts'
 import { type ConfigFields, defined } from './config-fields.ts'
 
@@ -204,17 +203,16 @@ function readAccelerator(entry: ConfigFields, known: readonly string[]): Provide
   return { ...options, name }
 }
 
-/** What the `parameters` of Triton's ONNX Runtime backend mean here. */
-interface BackendParameters {
-  readonly sessionOptions: SessionOptions
-  readonly memory: MemoryOptions
-  readonly runOptions: RunOptions
-  /** All parameters, unchanged. */
-  readonly parameters: Readonly<Record<string, string>>
-}
-
 const initializers = 'session.use_device_allocator_for_initializers'
 const shrinkage = 'memory.enable_memory_arena_shrinkage'
+
+/** The texts of flags. */
+const flags = new Map([
+  ['1', true],
+  ['true', true],
+  ['0', false],
+  ['false', false],
+])
 
 /** Deprecated parameters of the CUDA provider. */
 const cudaParameters = [
@@ -225,36 +223,28 @@ const cudaParameters = [
 ]
 
 /**
- * Reads `parameters`. A parameter that the backend does not know is noted, and shown to clients, as in
- * Triton.
+ * Reads `parameters`: what those of Triton's ONNX Runtime backend mean here, and all of them unchanged. A parameter that
+ * the backend does not know is noted, and shown to clients, as in Triton.
  */
-export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>): BackendParameters {
+export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>) {
   const given = readGiven(config)
-  const wholeNumber = (key: string, most: number) => {
+  const read = <T>(key: string, parse: (value: string) => T | undefined, expected: string) => {
     const entry = given.get(key)
     if (entry === undefined) return undefined
-    const value = /^\d+$/.test(entry.value) ? Number(entry.value) : Infinity
-    return value <= most
-      ? value
-      : entry.fields.fail(
-          'string_value',
-          `${most === 1 ? '0 or 1' : `a whole number from 0 to ${most}`} for ${key}`,
-          entry.value,
-        )
+    return parse(entry.value) ?? entry.fields.fail('string_value', `${expected} for ${key}`, entry.value)
   }
-  const flag = (key: string) => {
-    const entry = given.get(key)
-    if (entry === undefined) return undefined
-    if (/^(?:1|true)$/i.test(entry.value)) return true
-    return /^(?:0|false)$/i.test(entry.value)
-      ? false
-      : entry.fields.fail('string_value', `true or false for ${key}`, entry.value)
-  }
+  const wholeNumber = (key: string, most: number) =>
+    read(
+      key,
+      (value) => (/^\d+$/.test(value) && Number(value) <= most ? Number(value) : undefined),
+      most === 1 ? '0 or 1' : `a whole number from 0 to ${most}`,
+    )
+  const flag = (key: string) => read(key, (value) => flags.get(value.toLowerCase()), 'true or false')
   const allocator = flag(initializers)
   const arena = flag('enable_mem_arena')
   const shrink = given.get(shrinkage)
   if (shrink !== undefined) checkShrinkage(shrink.fields, shrink.value, arena, kinds)
-  const read = {
+  const options = {
     sessionOptions: defined({
       intraOpNumThreads: wholeNumber('intra_op_thread_count', maxThreads) || undefined,
       interOpNumThreads: wholeNumber('inter_op_thread_count', maxThreads) || undefined,
@@ -263,11 +253,11 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
       extra: allocator === undefined ? undefined : { [initializers]: allocator ? '1' : '0' },
     }),
     memory: defined({ arena }),
-    runOptions: shrink === undefined ? {} : { extra: { [shrinkage]: shrink.value } },
+    runOptions: defined({ extra: shrink && { [shrinkage]: shrink.value } }),
     parameters: valuesOf(given),
   }
   for (const [key, { fields, value }] of given) judgeOther(config, key, value, fields, kinds)
-  return read
+  return options
 }
 
 interface GivenParameter {

@@ -16,7 +16,7 @@ import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
 import { makeSamples, makeTensorFeed, readOwnFile } from './config-tensors.ts'
 import { fieldType, isEnumeration, isMessage, type MessageName } from './model-config-schema.ts'
 import { configError, type ConfigSource } from './text-format.ts'
-import type { VersionPolicy } from './version-policy.ts'
+import { isVersion, type VersionPolicy } from './version-policy.ts'
 
 /** The configuration in a model's folder, with the files that belong to it. */
 type FolderConfig = Omit<RepositoryConfig, 'labelFiles' | 'warmups' | 'initialStates'>
@@ -360,11 +360,11 @@ function readPolicy(policy: unknown): VersionPolicy | null {
   const { latest, specific } = policy
   if (Number.isSafeInteger(latest) && (latest as number) > 0)
     return { kind: 'latest', count: latest as number }
-  const isVersion = (version: unknown) =>
+  const isNumber = (version: unknown) =>
     typeof version === 'number'
       ? Number.isSafeInteger(version) && version > 0
-      : typeof version === 'string' && /^[1-9]\d*$/.test(version)
-  return Array.isArray(specific) && specific.length > 0 && specific.every(isVersion)
+      : typeof version === 'string' && isVersion(version)
+  return Array.isArray(specific) && specific.length > 0 && specific.every(isNumber)
     ? { kind: 'specific', versions: specific.map(String) }
     : null
 }

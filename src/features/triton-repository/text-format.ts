@@ -83,14 +83,10 @@ function strings(lexer: TextLexer): string {
 }
 
 function number({ value: text }: Token, negative: boolean): bigint | number {
-  if (/^0[0-7]+$/.test(text)) return signed(BigInt(`0o${text}`), negative)
-  if (/^(?:0[xX][\dA-Fa-f]+|\d+)$/.test(text)) return signed(BigInt(text), negative)
-  const float = Number(text.replace(/[fF]$/, ''))
-  return negative ? -float : float
-}
-
-function signed(integer: bigint, negative: boolean): bigint {
-  return negative ? -integer : integer
+  const isOctal = /^0[0-7]+$/.test(text)
+  const isInteger = isOctal || /^(?:0[xX][\dA-Fa-f]+|\d+)$/.test(text)
+  const value = isInteger ? BigInt(isOctal ? `0o${text}` : text) : Number(text.replace(/[fF]$/, ''))
+  return negative ? -value : value
 }
 
 function special({ value: text }: Token, negative: boolean): number {

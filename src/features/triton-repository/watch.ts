@@ -248,7 +248,7 @@ class WatchedModel {
   async look(nowMs: number, debounceMs: number, isSettled: (changedAtMs: number) => boolean): Promise<void> {
     const state = await this.#state()
     if (state === undefined) return
-    const stamp = state === null ? absent : `${state.stamp}\n`
+    const stamp = state === null ? absent : `${stampOf(state)}\n`
     if (stamp !== this.#seen) {
       this.#sinceMs = nowMs
       this.#seen = stamp
@@ -290,11 +290,12 @@ class WatchedModel {
   }
 
   async #load(version: number, config: VersionConfig, state: FolderState): Promise<void> {
-    const stamp = state.stampOfVersion(version)
+    const stamp = stampOf(state, version)
     if (this.#loaded.get(version) === stamp) return
     let changed = false
     const accept = async (): Promise<void> => {
-      changed = (await folderState(this.#folder))?.stampOfVersion(version) !== stamp
+      const now = await folderState(this.#folder)
+      changed = now === null || stampOf(now, version) !== stamp
       if (changed)
         throw new InferenceError(
           'ERR_MODEL_LOAD',
@@ -353,35 +354,25 @@ function typed(model: string, error: Error): InferenceError {
 const deepest = 8
 
 /** The files of a model's folder at one time, by their file system metadata. */
-class FolderState {
+interface FolderState {
   /** Size, change time and inode of each file, by its path in the folder. */
-  readonly #files: ReadonlyMap<string, string>
+  readonly files: ReadonlyMap<string, string>
   /** When the last of them was changed or moved here, in milliseconds since the epoch. */
   readonly changedAtMs: number
+}
 
-  constructor(files: ReadonlyMap<string, string>, changedAtMs: number) {
-    this.#files = files
-    this.changedAtMs = changedAtMs
-  }
-
-  /** Changes when a file is written, replaced, added or removed. */
-  get stamp(): string {
-    return this.#stampOf(() => true)
-  }
-
-  /**
-   * Like {@link stamp}, for the files that one version is loaded from. Files of other versions do not count.
-   */
-  stampOfVersion(version: number): string {
-    return this.#stampOf((folder) => !isVersion(folder) || folder === String(version))
-  }
-
-  #stampOf(counts: (folder: string) => boolean): string {
-    const lines = [...this.#files].flatMap(([path, state]) =>
-      counts(path.split('/', 1)[0]!) ? [`${path} ${state}`] : [],
-    )
-    return lines.sort().join('\n')
-  }
+/**
+ * A text that changes when a file is written, replaced, added or removed.
+ *
+ * @param version counts only the files that this version is loaded from. Default: all.
+ */
+function stampOf({ files }: FolderState, version?: number): string {
+  const lines = [...files].flatMap(([path, state]) => {
+    const folder = path.split('/', 1)[0]!
+    const counts = version === undefined || !isVersion(folder) || folder === String(version)
+    return counts ? [`${path} ${state}`] : []
+  })
+  return lines.sort().join('\n')
 }
 
 /**
@@ -415,7 +406,7 @@ async function folderState(folder: string): Promise<FolderState | null> {
     if (isGone(error)) return null
     throw error
   }
-  return new FolderState(files, changedAtMs)
+  return { files, changedAtMs }
 }
 
 function ifThere(error: unknown): void {
