@@ -5,7 +5,7 @@ import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metada
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import type { ModelSource } from '../options/model-source.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
-import { namedInputs } from '../options/session-options.ts'
+import { namedInputs, nameOf } from '../options/session-options.ts'
 import type { OpenedSession } from '../run/executors/executor.ts'
 import type { SampleFailed } from '../models/warm-up.ts'
 import { otherFormat, tellingBytes } from '../onnx/other-format.ts'
@@ -47,6 +47,7 @@ const noProvider = new RegExp(
  */
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
+  const providers = executionProviders?.map(nameOf) ?? instanceGroup.map(({ kind }) => kind)
   const said = cause.message.trim()
   if (config.function !== null)
     return unloadable(model, config, noTypes.test(said) ? `${said}. ${stripTypes}` : said, {
@@ -57,7 +58,7 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
     const message =
-      `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
+      `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providers.join(', ')}. ` +
       `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
     return unloadable(model, config, message, { received: operator, cause })
   }
@@ -67,14 +68,11 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
     return unloadable(model, config, message, { received: locale, cause })
   }
   if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
-  const [name, received] = executionProviders
-    ? ['executionProviders', names(executionProviders)]
-    : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
   const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
   return invalidArgument(
-    name,
+    executionProviders ? 'executionProviders' : 'instanceGroup',
     'execution providers that can be used here, with options that they take',
-    received,
+    providers,
     details,
   )
 }
@@ -266,14 +264,6 @@ function unloadable(
       ...details,
     },
   )
-}
-
-function providersOf({ executionProviders, instanceGroup }: ResolvedConfig): string {
-  return (executionProviders ? names(executionProviders) : instanceGroup.map(({ kind }) => kind)).join(', ')
-}
-
-function names(providers: NonNullable<ResolvedConfig['executionProviders']>): string[] {
-  return providers.map((provider) => (typeof provider === 'string' ? provider : provider.name))
 }
 
 /**

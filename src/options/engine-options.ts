@@ -95,14 +95,12 @@ const providersSchema = v.pipe(
     }),
   ),
   v.transform((plugins): readonly ResolvedPlugin[] =>
-    Object.entries(plugins).map(([name, plugin]) => {
-      const { library, precision, options } = plugin as {
-        library: string | URL
-        precision?: ComputePrecision
-        options: Readonly<Record<string, unknown>>
-      }
-      return { name, library: resolve(filePath(library)!), precision, options }
-    }),
+    Object.entries(plugins).map(([name, { library, precision, options }]) => ({
+      name,
+      library: resolve(filePath(library)!),
+      precision,
+      options,
+    })),
   ),
 )
 
@@ -121,13 +119,6 @@ export interface CacheOptions {
 
 /** Where an unknown model is opened for the first time; see {@link EngineOptions.verify}. */
 export type VerifyChoice = 'child' | 'none'
-
-/** The cache with its options checked. */
-export interface ResolvedCache {
-  /** Absolute; `null` for the default folder in the user's cache folder. */
-  readonly dir: string | null
-  readonly maxBytes: number
-}
 
 /** The form of the model that its sessions were opened from. */
 export interface ModelOrigin {
@@ -161,11 +152,12 @@ const cacheSchema = v.optional(
 
 /**
  * The cache from the option, else from the environment variable `ZEROHOP_CACHE` (`off`, or a folder); `null` for none.
+ * Its `dir` is absolute; `null` for the default folder in the user's cache folder.
  */
 export function resolveCache(
   given: false | CacheOptions | undefined,
   environment = setting('ZEROHOP_CACHE'),
-): ResolvedCache | null {
+) {
   if (given === false || (given === undefined && environment === 'off')) return null
   const usual = environment === undefined || environment === '' || environment === 'off' ? null : environment
   const dir = given?.dir === undefined ? usual : filePath(given.dir)

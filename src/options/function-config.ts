@@ -10,7 +10,7 @@ import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
 import { declares, parseOptions, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
-import { carriedType } from './tensor-config.ts'
+import { carriedType, checkNamesAndDims } from './tensor-config.ts'
 
 /** Options that functions share with models, with the same meaning. */
 type SharedOptions = Pick<
@@ -193,8 +193,9 @@ export function resolveFunctionConfig(
     return Object.freeze({ ...resolved, isSmallGraph: true })
   }
   const path = moduleFile(model, module, run)
-  checkTensors(model, 'inputs', inputs)
-  checkTensors(model, 'outputs', outputs)
+  const dimsInWords = 'dims of at least 1, names, or -1 for one that each row has its own'
+  checkNamesAndDims(model, 'inputs', inputs, dimsInWords)
+  checkNamesAndDims(model, 'outputs', outputs, dimsInWords)
   checkPosted(model, parameters)
   const labelled = outputs.some(({ labels }) => labels !== undefined)
   const resolved = resolveConfig(model, {
@@ -252,22 +253,6 @@ function metadataOf({ name, type, dims }: Entry, batched: boolean): RawValueMeta
   const shape = dims.map((each) => (each === -1 ? '' : each))
   if (!batched) return { name, type, shape }
   return { name, type, shape: ['rows', ...shape], ...(dims.includes(-1) && { ragged: true }) }
-}
-
-function checkTensors(model: string, option: 'inputs' | 'outputs', tensors: readonly Entry[]): void {
-  const names = tensors.map(({ name }) => name)
-  for (const [index, { name, dims }] of tensors.entries()) {
-    if (names.indexOf(name) !== index)
-      throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', name)
-    const strange = dims.find((each) => typeof each === 'number' && each < 1 && each !== -1)
-    if (strange !== undefined)
-      throw invalidConfig(
-        model,
-        `${option}[${index}].dims`,
-        'dims of at least 1, names, or -1 for one that each row has its own',
-        strange,
-      )
-  }
 }
 
 function checkPosted(model: string, parameters: unknown): void {

@@ -6,7 +6,7 @@ import type { FeedValue, ModelSignature } from './model-signature.ts'
 import { invalidConfig, listNames } from '../errors.ts'
 import { declares, parseOptions, optionsOf, parametersSchema, texts, wholeNumber } from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
-import { carriedType, dims } from './tensor-config.ts'
+import { carriedType, checkNamesAndDims, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
 
 /** An input of a pipeline. */
@@ -237,23 +237,8 @@ export function resolvePipelineConfig(model: string, config: unknown) {
   const details = { model, code: 'ERR_MODEL_CONFIG' } as const
   const versionOf = (given: unknown, name: string) =>
     given === undefined ? undefined : readVersion(given, name, details)
-  for (const [option, tensors] of [
-    ['inputs', inputs],
-    ['outputs', outputs],
-  ] as const) {
-    for (const [index, tensor] of tensors.entries()) {
-      const strange = tensor.dims?.find((dim) => dim < 1 && dim !== -1)
-      if (strange !== undefined)
-        throw invalidConfig(
-          model,
-          `${option}[${index}].dims`,
-          'dims of at least 1, or -1 for a variable one',
-          strange,
-        )
-      if (tensors.findIndex((other) => other.name === tensor.name) !== index)
-        throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', tensor.name)
-    }
-  }
+  checkNamesAndDims(model, 'inputs', inputs)
+  checkNamesAndDims(model, 'outputs', outputs)
   const stepNames = namesOf(model, steps)
   return Object.freeze({
     ...plain,

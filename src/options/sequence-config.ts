@@ -76,20 +76,6 @@ export interface SequenceConfig {
   oldest?: OldestSequences
 }
 
-/** A control with its values. */
-export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & {
-  readonly type?: ElementType | undefined
-}
-
-/** {@link SequenceConfig} with defaults in place. */
-export interface ResolvedSequence {
-  readonly maxSequenceIdleMs: number
-  readonly controls: readonly ResolvedControl[]
-  readonly state: readonly SequenceState[]
-  readonly direct?: Required<DirectSequences>
-  readonly oldest?: OldestSequences
-}
-
 const name = v.pipe(v.string(), v.minLength(1, 'the name of a tensor'))
 const kinds = ['start', 'end', 'ready', 'correlationId'] as const
 const count = wholeNumber(1)
@@ -153,6 +139,12 @@ export const sequenceSchema = declares<SequenceConfig>()(
     ),
   }),
 )
+
+/** {@link SequenceConfig} with defaults in place. */
+export type ResolvedSequence = v.InferOutput<typeof sequenceSchema>
+
+/** A control with its values. */
+export type ResolvedControl = ResolvedSequence['controls'][number]
 
 /**
  * Checks that each kind of control is given at most once, each input is filled from one source, and there is at most

@@ -91,6 +91,26 @@ export const outputSchema = declares<OutputConfig>()(
   optionsOf({ ...entries, labels: v.optional(texts), rows: v.optional(rowsSchema) }),
 )
 
+/**
+ * Checks that tensors differ in name, and that their dims are lengths, or -1.
+ *
+ * @param words the valid dims. Dims that are names are valid in any case.
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkNamesAndDims(
+  model: string,
+  option: 'inputs' | 'outputs',
+  tensors: readonly { readonly name: string; readonly dims?: readonly (number | string)[] | undefined }[],
+  words = 'dims of at least 1, or -1 for a variable one',
+): void {
+  for (const [index, { name, dims }] of tensors.entries()) {
+    if (tensors.findIndex((other) => other.name === name) !== index)
+      throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', name)
+    const strange = dims?.find((dim) => typeof dim === 'number' && dim < 1 && dim !== -1)
+    if (strange !== undefined) throw invalidConfig(model, `${option}[${index}].dims`, words, strange)
+  }
+}
+
 type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> &
   Pick<v.InferOutput<typeof outputSchema>, 'rows'>
 

@@ -118,7 +118,9 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
   /** Runs each row of the step's input as a request of its own. */
   #fanOut(step: GraphStep, binding: StepBinding, feeds: Readonly<Record<string, PipelineValue>>): void {
     const fanned = new FannedFeeds(step.model, binding.metadata.inputs, binding.fanned!, feeds)
-    this.#owner.stepStats[step.index]!.fannedOut(fanned.rows)
+    const stats = this.#owner.stepStats[step.index]!
+    stats.fanned++
+    stats.rows += fanned.rows
     const renew = () => {
       const now = this.#owner.bind(step, this.options.requestId)
       return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
@@ -132,7 +134,9 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
     if (this.settled) return
     const { index, outputs: ports } = step
     const nowMs = this.#owner.answeredAtMs()
-    this.#owner.stepStats[index]!.succeeded(Math.max(0, nowMs - this.#beganAtMs[index]!))
+    const stats = this.#owner.stepStats[index]!
+    stats.successes++
+    stats.successMs += Math.max(0, nowMs - this.#beganAtMs[index]!)
     this.#end(index)
     const outputs = this.#reports === null ? (answer as AnyOutputs) : this.#reports.take(step, answer)
     for (let port = 0; port < ports.length; port++) {
@@ -149,7 +153,9 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
   #failed(step: GraphStep, reason: unknown, row: number | null): void {
     if (this.settled) return
     const beganAtMs = this.#beganAtMs[step.index]!
-    this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
+    const stats = this.#owner.stepStats[step.index]!
+    stats.failures++
+    stats.failMs += this.#owner.nowMs() - beganAtMs
     this.#end(step.index)
     const error = this.#owner.errors.ofStep(
       step,
@@ -191,7 +197,7 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
       const running = this.#running[index]
       if (!running) continue
       this.#end(index)
-      this.#owner.stepStats[index]!.cancelled()
+      this.#owner.stepStats[index]!.cancelled++
       running.cancel(reason)
     }
     this.#staged?.settled() // not read any more
@@ -245,7 +251,7 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
 
   #skip(step: GraphStep): void {
     this.#end(step.index)
-    this.#owner.stepStats[step.index]!.skipped()
+    this.#owner.stepStats[step.index]!.skipped++
     for (const { tensor } of step.outputs) this.#values[tensor] = null
     this.#stepEnded(step, this.#owner.nowMs())
   }

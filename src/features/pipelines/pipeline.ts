@@ -523,47 +523,24 @@ class PlacesOfRuns {
 /** Counts the outcomes of one step of a pipeline. */
 class StepStats {
   readonly #step: GraphStep
-  #successes = 0
-  #successMs = 0
-  #failures = 0
-  #failMs = 0
-  #cancelled = 0
-  #skipped = 0
-  #fanned = 0
-  #rows = 0
+  successes = 0
+  successMs = 0
+  failures = 0
+  failMs = 0
+  /** Those that had begun when their request ended. */
+  cancelled = 0
+  skipped = 0
+  /** Requests that fanned out, and their rows. */
+  fanned = 0
+  rows = 0
 
   constructor(step: GraphStep) {
     this.#step = step
   }
 
-  succeeded(ms: number): void {
-    this.#successes++
-    this.#successMs += ms
-  }
-
-  failed(ms: number): void {
-    this.#failures++
-    this.#failMs += ms
-  }
-
-  /** The step had begun when its request ended. */
-  cancelled(): void {
-    this.#cancelled++
-  }
-
-  /** A request fans out to so many rows. */
-  fannedOut(rows: number): void {
-    this.#fanned++
-    this.#rows += rows
-  }
-
   /** Requests of its model per request of the step: 1, or the average number of rows. */
   get rowsPerRequest(): number {
-    return this.#fanned === 0 ? 1 : this.#rows / this.#fanned
-  }
-
-  skipped(): void {
-    this.#skipped++
+    return this.fanned === 0 ? 1 : this.rows / this.fanned
   }
 
   snapshot(): StepStatistics {
@@ -571,11 +548,11 @@ class StepStats {
     return {
       step: name,
       model,
-      success: durationOf(this.#successes, this.#successMs),
-      fail: durationOf(this.#failures, this.#failMs),
-      cancelledCount: this.#cancelled,
-      skippedCount: this.#skipped,
-      rowCount: this.#rows,
+      success: durationOf(this.successes, this.successMs),
+      fail: durationOf(this.failures, this.failMs),
+      cancelledCount: this.cancelled,
+      skippedCount: this.skipped,
+      rowCount: this.rows,
     }
   }
 }

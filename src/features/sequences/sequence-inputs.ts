@@ -206,7 +206,7 @@ function readRow(
 /** Checks that the configuration of a state fits both of its tensors. */
 function checkState(
   metadata: ModelMetadata,
-  { type, dims }: SequenceState,
+  { type, dims }: Pick<SequenceState, 'type' | 'dims'>,
   value: ValueMetadata,
   option: string,
 ): void {

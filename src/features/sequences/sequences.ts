@@ -12,7 +12,6 @@ import type { ModelMetadata } from '../../tensor/metadata.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { randomUUID } from 'node:crypto'
-import type { ElementType } from '../../tensor/tensor.ts'
 
 const endedWithModel = 'ended with its model'
 
@@ -28,7 +27,6 @@ export class Sequences {
   readonly #memory: StateMemory
   readonly #errors: SequenceErrors
   readonly #empty: EmptyRows
-  readonly #ids: SequenceIds
   readonly #idle: IdleSequences
   /** Sequences that have not ended, including those whose last request has been called. */
   readonly #open = new Map<string, Sequence>()
@@ -38,6 +36,8 @@ export class Sequences {
   readonly #touched = new Set<Sequence>()
   readonly #stateOf: readonly number[]
   #draining = false
+  /** The last id that was generated. */
+  #lastId = madeFrom
 
   constructor(model: SequencedModel) {
     const { inputs, config, scheduler } = model
@@ -54,7 +54,6 @@ export class Sequences {
     instances.onAdded = () => this.fill() // there are more places
     this.#errors = new SequenceErrors(metadata.name)
     this.#empty = new EmptyRows(metadata, inputs)
-    this.#ids = new SequenceIds(inputs.correlationType)
     this.#idle = new IdleSequences(
       clock,
       config.maxSequenceIdleMs,
@@ -122,7 +121,10 @@ export class Sequences {
 
   /** An id without an open sequence, of the model's type. */
   generateId(): SequenceId {
-    return this.#ids.next(this.#open)
+    if (this.#model.inputs.correlationType === 'string') return randomUUID()
+    do this.#lastId = this.#lastId === largestNumber ? madeFrom : this.#lastId + 1
+    while (this.#open.has(keyOf(this.#lastId)))
+    return this.#lastId
   }
 
   /**
@@ -354,25 +356,6 @@ const madeFrom = 2 ** 30
 /** An id as text; ids of different types have different texts. */
 function keyOf(id: SequenceId): string {
   return typeof id === 'string' ? `'${id}` : String(id)
-}
-
-/** Generates ids of sequences, of the type of the model's correlation id. */
-class SequenceIds {
-  readonly #type: ElementType | null
-  #last = madeFrom
-
-  /** @param type of the correlation id; `null` if the model takes none. */
-  constructor(type: ElementType | null) {
-    this.#type = type
-  }
-
-  /** An id that is not in use. */
-  next(taken: ReadonlyMap<string, unknown>): SequenceId {
-    if (this.#type === 'string') return randomUUID()
-    do this.#last = this.#last === largestNumber ? madeFrom : this.#last + 1
-    while (taken.has(keyOf(this.#last)))
-    return this.#last
-  }
 }
 
 const longestTimerMs = 2 ** 31 - 1
