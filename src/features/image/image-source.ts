@@ -79,17 +79,11 @@ async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint
 }
 
 function unreadable(path: string, cause: NodeJS.ErrnoException): InferenceError {
-  const expected = 'an image file that can be read'
-  const received = describeSource(path)
   const reason =
     cause.code === 'ENOENT'
       ? `there is no file ${describeSource(resolve(path))}. Check the path: a relative one starts at the working directory`
       : `${cut(cause.message, 500)}. Give the path of an image file, or its bytes`
-  return new InferenceError(
-    'ERR_IMAGE_DECODE',
-    `source: expected ${expected}, received ${received}: ${reason}`,
-    { name: 'source', expected, received, cause },
-  )
+  return sourceError(path, 'an image file that can be read', reason, cause)
 }
 
 function overBytes(
@@ -114,12 +108,15 @@ export function overLimit(
 
 /** The error for a source that cannot be decoded. */
 export function undecodable(source: CheckedSource, cause: Error, hint = ''): InferenceError {
-  const expected = 'an image in a format that sharp reads'
-  const received = describeSource(source)
   const reason = cause.message.slice(0, 1000).replace(/\s+/g, ' ').trim()
+  return sourceError(source, 'an image in a format that sharp reads', `${hint}${reason}`, cause)
+}
+
+function sourceError(source: CheckedSource, expected: string, reason: string, cause: Error): InferenceError {
+  const received = describeSource(source)
   return new InferenceError(
     'ERR_IMAGE_DECODE',
-    `source: expected ${expected}, received ${received}: ${hint}${reason}`,
+    `source: expected ${expected}, received ${received}: ${reason}`,
     { name: 'source', expected, received, cause },
   )
 }
