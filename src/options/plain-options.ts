@@ -17,6 +17,11 @@ export function ownProperties<T extends object>(object: T): T {
   return { __proto__: null, ...object } as T
 }
 
+/** The object without properties that are `undefined`, so that defaults apply to them. */
+export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as never
+}
+
 /**
  * Reads the options of a call into a copy that inherits nothing.
  *

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { fileOrUrl, parseOptions, optionsOf, properties } from './options-schema.ts'
+import { defined } from './plain-options.ts'
 
 /** What is traced: the timestamps of a request, or its input and output tensors. */
 export type TraceLevel = 'TIMESTAMPS' | 'TENSORS'
@@ -153,14 +154,9 @@ export function withSettings(
 }
 
 function read({ level, file, ...numbers }: TraceSettings): GivenTraceSettings {
-  const { rate, count, logFrequency } = numbers
-  return {
-    ...(level !== undefined && {
-      level: level === null ? null : level === 'OFF' ? [] : [...new Set([level].flat())],
-    }),
-    ...(file !== undefined && { file: file === null ? null : resolve(filePath(file)!) }),
-    ...(rate !== undefined && { rate }),
-    ...(count !== undefined && { count }),
-    ...(logFrequency !== undefined && { logFrequency }),
-  }
+  return defined({
+    ...numbers,
+    level: level === 'OFF' ? [] : level && [...new Set([level].flat())],
+    file: file && resolve(filePath(file)!),
+  })
 }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { BatchReport } from '../../options/infer-options.ts'
 import type { AnyOutputs } from '../../options/model-signature.ts'
+import { ownProperties } from '../../options/plain-options.ts'
 import { isSharedArrayBuffer } from 'node:util/types'
 import type { ParsedFeeds } from '../../request/infer-request.ts'
 import {
@@ -29,7 +30,7 @@ export class KeptAnswers {
   constructor(maxBytes: number) {
     const dispose = (_answer: KeptAnswer, _key: string, reason: string) =>
       void (reason === 'evict' && this.#evictions++)
-    this.#byKey = new LRUCache(plain({ maxSize: maxBytes, dispose }))
+    this.#byKey = new LRUCache(ownProperties({ maxSize: maxBytes, dispose }))
   }
 
   get evictions(): number {
@@ -52,7 +53,11 @@ export class KeptAnswers {
   put(key: string, outputs: AnyOutputs, report: BatchReport): void {
     const size = keptBytes(outputs)
     if (size <= this.#byKey.maxSize)
-      this.#byKey.set(key, { outputs: copyOutputs(outputs), report: copyReport(report) }, plain({ size }))
+      this.#byKey.set(
+        key,
+        { outputs: copyOutputs(outputs), report: copyReport(report) },
+        ownProperties({ size }),
+      )
   }
 
   clear(): void {
@@ -60,12 +65,7 @@ export class KeptAnswers {
   }
 }
 
-/** Options that a changed `Object.prototype` cannot affect. */
-function plain<T extends object>(options: T): T {
-  return { __proto__: null, ...options } as T
-}
-
-const none = plain({})
+const none = ownProperties({})
 
 /** JavaScript's memory for an answer without its data. Measured, and rounded up. */
 const bytesPerAnswer = 500

@@ -1,6 +1,7 @@
 import type { DynamicBatchingConfig, QueuePolicy } from '../../options/batching.ts'
 import type { SequenceConfig, SequenceControl, SequenceState } from '../../options/sequence-config.ts'
-import { type ConfigFields, defined } from './config-fields.ts'
+import { defined } from '../../options/plain-options.ts'
+import type { ConfigFields } from './config-fields.ts'
 import { checkFileName, checkSize, elementTypes, type TensorPlan } from './config-tensors.ts'
 
 /**

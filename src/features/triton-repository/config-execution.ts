@@ -2,7 +2,8 @@ import type { InferenceSession } from 'onnxruntime-common'
 import { maxThreads } from '../../options/session-options.ts'
 import type { InstanceGroup } from '../../options/instance-groups.ts'
 import type { ModelOptions, ProviderOptions } from '../../options/model-config.ts'
-import { type ConfigFields, defined } from './config-fields.ts'
+import { defined } from '../../options/plain-options.ts'
+import type { ConfigFields } from './config-fields.ts'
 
 const rules = {
   noted: {

@@ -195,8 +195,7 @@ export class ConfigFields {
   }
 
   #one(name: string): TextValue | undefined {
-    this.#read.add(name)
-    return this.#fields.get(name)?.[0]!.values[0]
+    return this.#all(name)[0]
   }
 
   #integer(name: string, value: TextValue, minimum: number, maximum = Infinity): number {
@@ -229,9 +228,4 @@ export class ConfigFields {
 function isUnset(value: TextValue): boolean {
   if (value.kind === 'message') return false
   return value.value === '' || value.value === 0n || value.value === 0 || booleanOf(value) === false
-}
-
-/** The object without properties that are `undefined`, so that defaults apply to them. */
-export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as never
 }

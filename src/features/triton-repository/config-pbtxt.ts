@@ -1,9 +1,10 @@
 import { InferenceError } from '../../errors.ts'
 import { type ModelOptions, resolveConfig } from '../../options/model-config.ts'
+import { defined } from '../../options/plain-options.ts'
 import { checkBackend } from './check-backend.ts'
 import { readDynamicBatching, type ReadSequence, readSequenceBatching } from './config-batching.ts'
 import { type GroupKind, readInstanceGroups, readOptimization, readParameters } from './config-execution.ts'
-import { ConfigFields, defined } from './config-fields.ts'
+import { ConfigFields } from './config-fields.ts'
 import {
   checkFileName,
   type LabelFile,

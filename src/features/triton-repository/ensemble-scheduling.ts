@@ -2,7 +2,8 @@ import type { PipelineConfig, PipelineStep } from '../../options/pipeline-config
 import type { TensorConfig } from '../../options/tensor-config.ts'
 import type { TensorType } from '../../tensor/tensor.ts'
 import { readEnsembleParameters } from './config-execution.ts'
-import { type ConfigFields, defined } from './config-fields.ts'
+import { defined } from '../../options/plain-options.ts'
+import type { ConfigFields } from './config-fields.ts'
 import { readInputs, readOutputs, type LabelFile } from './config-tensors.ts'
 
 /** The content of an ensemble's configuration. */
