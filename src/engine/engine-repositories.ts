@@ -12,8 +12,8 @@ import {
   noFolder,
   readRepository,
   reportOf,
-  tellNotes,
-} from '../features/triton-repository/load-repository.ts'
+  reportNotes,
+} from '../features/triton-repository/read-repository.ts'
 import {
   readModelFolder,
   type RepositoryEntry,
@@ -91,7 +91,7 @@ export class EngineRepositories {
     { models: wanted, onNote, failures }: ResolvedRepositoryOptions,
   ): Promise<NamedModel[] & RepositoryReport> {
     const contents = await readRepository(path, wanted)
-    if (onNote !== undefined) tellNotes(contents.entries, onNote)
+    if (onNote !== undefined) reportNotes(contents.entries, onNote)
     const results = await Promise.allSettled(
       contents.entries.flatMap((entry) => entry.configs.map((config) => this.#load(entry, config, {}))),
     )
@@ -172,7 +172,7 @@ export class EngineRepositories {
       read: async (name) => {
         const entry = await readModelFolder(folder, name)
         for (const config of entry.configs) entryOf.set(config, entry)
-        if (onNote !== undefined) tellNotes([entry], onNote)
+        if (onNote !== undefined) reportNotes([entry], onNote)
         return entry.configs
       },
       load: async (name, config, accept) => {

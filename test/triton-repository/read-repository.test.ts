@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine } from '../../src/engine.ts'
 import { ConfigFields } from '../../src/features/triton-repository/config-fields.ts'
 import { readModelConfig } from '../../src/features/triton-repository/config-pbtxt.ts'
-import { readRepository } from '../../src/features/triton-repository/load-repository.ts'
+import { readRepository } from '../../src/features/triton-repository/read-repository.ts'
 import type { RepositoryOptions } from '../../src/features/triton-repository/repository-options.ts'
 import {
   parseTextFormat,

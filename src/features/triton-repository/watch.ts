@@ -5,7 +5,7 @@ import { InferenceError, type InferenceErrorCode, invalidArgument } from '../../
 import { isPipeline } from '../../options/pipeline-config.ts'
 import { defaultVersion, readVersion } from '../../options/method-options.ts'
 import type { VersionConfig } from './model-folder.ts'
-import { modelNames } from './load-repository.ts'
+import { modelNames } from './read-repository.ts'
 import type { ResolvedWatch } from './repository-options.ts'
 import { isVersion } from './version-policy.ts'
 

@@ -102,7 +102,7 @@ export function reportOf(
 }
 
 /** Passes on the notes about models. */
-export function tellNotes(
+export function reportNotes(
   entries: readonly RepositoryEntry[],
   onNote: NonNullable<RepositoryOptions['onNote']>,
 ): void {
