@@ -24,26 +24,26 @@ export class Sequence {
   /** The requests after that. */
   readonly waiting = new Set<InferRequest>()
   /** Whether one of its requests has been answered since it began. */
-  begun = false
+  answered = false
   /** Whether one of its requests has been sent since it began. */
-  started = false
+  sent = false
   /** Whether the last request of the previous sequence with this id has ended. */
-  lastEnded = false
+  predecessorEnded = false
   /** Whether the sequence is removed. */
-  gone = false
+  removed = false
   /** Whether the next call restarts it, because the request that was to do so was cancelled. */
   restartNext = false
   /** Whether its last request has been called: the next one has to restart it. */
-  closed = false
+  lastCalled = false
   /** The stream that began it; `null` if requests give the sequence id themselves. */
   owner: object | null = null
   /** When its last request ended, in milliseconds. */
   usedAtMs = 0
   /** The rejection for its remaining requests; `null` unless it ended before them. */
-  ended: [why: RejectionReason, error: () => InferenceError] | null = null
+  failure: [why: RejectionReason, error: () => InferenceError] | null = null
   /** Resolves when the sequence is removed; `null` unless a caller waits for that. */
-  finished: Promise<void> | null = null
-  onFinished: () => void = nobody
+  whenRemoved: Promise<void> | null = null
+  onRemoved: () => void = nobody
 
   constructor(id: SequenceId, key: string, correlation: Sequence['correlation'], state: StateTensors) {
     this.id = id
@@ -59,7 +59,7 @@ export class Sequence {
 
   /** Restarts the sequence. */
   restart(): void {
-    this.begun = this.started = this.lastEnded = false
+    this.answered = this.sent = this.predecessorEnded = false
     this.state.reset()
   }
 
@@ -68,11 +68,11 @@ export class Sequence {
    * the end of the old one.
    */
   passTo(owner: object | null): () => void {
-    const told = this.onFinished
-    if (this.finished !== null) this.lastEnded = true
+    const told = this.onRemoved
+    if (this.whenRemoved !== null) this.predecessorEnded = true
     this.owner = owner
-    this.finished = null
-    this.onFinished = nobody
+    this.whenRemoved = null
+    this.onRemoved = nobody
     return told
   }
 
@@ -81,7 +81,7 @@ export class Sequence {
     const data = request.data as (typeof request.data)[number][]
     for (const { index, kind, no, yes } of controls) {
       if (kind === 'correlationId') data[index] = this.correlation
-      else data[index] = kind === 'ready' || (kind === 'end' ? isEnd : !this.begun) ? yes : no
+      else data[index] = kind === 'ready' || (kind === 'end' ? isEnd : !this.answered) ? yes : no
     }
     const dims = request.dims as (readonly number[])[] | null
     let changed = false

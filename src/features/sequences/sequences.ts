@@ -87,12 +87,12 @@ export class Sequences {
     const parsed = parser.parse(feeds, false, inputs.filled)
     const key = keyOf(id)
     const known = this.#open.get(key)
-    if ((known === undefined || known.closed) && !start)
+    if ((known === undefined || known.lastCalled) && !start)
       throw this.#errors.unknown(key, { id, start, end }, this.#model.config.maxSequenceIdleMs)
     if (known !== undefined && owner !== null && known.owner !== owner && !start)
       throw this.#errors.ended(id, 'was restarted by another request with its id', undefined)
     const sequence = known ?? this.#begin(id, key)
-    sequence.closed = end // otherwise a start queues behind the rest of the sequence before it
+    sequence.lastCalled = end // otherwise a start queues behind the rest of the sequence before it
     return new Promise((resolve, reject) => {
       const outputs =
         checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
@@ -134,9 +134,9 @@ export class Sequences {
   end(id: SequenceId, owner: object): Promise<void> {
     const sequence = this.#open.get(keyOf(id))
     if (sequence?.owner !== owner) return Promise.resolve()
-    sequence.closed = true
+    sequence.lastCalled = true
     this.#touch(sequence)
-    return (sequence.finished ??= new Promise((resolve) => (sequence.onFinished = resolve)))
+    return (sequence.whenRemoved ??= new Promise((resolve) => (sequence.onRemoved = resolve)))
   }
 
   /** No more requests will come: sequences end after their pending ones. */
@@ -185,12 +185,12 @@ export class Sequences {
     onTurn()
     if (isStart && sequence.waiting.has(request)) passStartOn(sequence, request)
     sequence.waiting.delete(request)
-    if (isEnd) sequence.lastEnded = true
+    if (isEnd) sequence.predecessorEnded = true
     if (sequence.current === request) {
       sequence.current = null
       if (succeeded) {
         sequence.state.commit()
-        sequence.begun = true
+        sequence.answered = true
       }
     }
     if (!succeeded && reason instanceof InferenceError) this.#noteFailure(sequence, reason)
@@ -199,13 +199,13 @@ export class Sequences {
 
   /** What a failure means for the rest of its sequence. */
   #noteFailure(sequence: Sequence, reason: InferenceError): void {
-    if (sequence.ended !== null) return
+    if (sequence.failure !== null) return
     const { code } = reason
     if (code === 'ERR_TIMEOUT' && sequence.place === null)
-      sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
+      sequence.failure = ['timeout', () => this.#errors.expired(sequence.id, reason)]
     // A crash loses state inside the model. State that we keep survives.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#model.inputs.stateInputs.length === 0) {
-      sequence.ended = [
+      sequence.failure = [
         'sequenceEnded',
         () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason),
       ]
@@ -247,7 +247,7 @@ export class Sequences {
     sequence.waiting.delete(request)
     turn.onTurn()
     if (turn.isStart) this.#restart(sequence)
-    sequence.started = true
+    sequence.sent = true
     const changed = sequence.fill(request, turn.isEnd, this.#model.inputs)
     const key = changed ? this.#model.parser.keyOf(request) : turn.shapeKey
     const { group, slot } = sequence.place!
@@ -258,10 +258,10 @@ export class Sequences {
 
   /** Starts another sequence under the id, and ends the old one if it had run. */
   #restart(sequence: Sequence): void {
-    const { id, started, lastEnded } = sequence
-    if (started)
+    const { id, sent, predecessorEnded } = sequence
+    if (sent)
       this.#model.over(
-        lastEnded
+        predecessorEnded
           ? { type: 'ended', sequenceId: id }
           : { type: 'evicted', sequenceId: id, reason: 'was restarted' },
       )
@@ -283,8 +283,8 @@ export class Sequences {
 
   /** Sends the next request of a sequence, or removes the sequence. */
   #advance(sequence: Sequence): void {
-    if (sequence.ended !== null) {
-      const [why, error] = sequence.ended // one per caller, each with its own stack
+    if (sequence.failure !== null) {
+      const [why, error] = sequence.failure // one per caller, each with its own stack
       for (const request of sequence.waiting) this.#model.scheduler.cancel(request, why, error())
     }
     const [next] = sequence.waiting
@@ -294,8 +294,8 @@ export class Sequences {
       return this.#model.scheduler.release(next)
     }
     if (sequence.current !== null) return
-    if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1]().message)
-    else if (sequence.closed) this.#finish(sequence, 'ended')
+    if (sequence.failure !== null) this.#finish(sequence, 'evicted', sequence.failure[1]().message)
+    else if (sequence.lastCalled) this.#finish(sequence, 'ended')
     else if (this.#draining) this.#finish(sequence, 'evicted', endedWithModel)
     else if (sequence.place !== null || this.#backlog.has(sequence)) this.#idle.add(sequence)
   }
@@ -312,16 +312,16 @@ export class Sequences {
   }
 
   #finish(sequence: Sequence, type: SequenceEvent['type'], reason?: string): void {
-    if (sequence.gone) return
-    sequence.gone = true
-    if (reason !== undefined && sequence.ended === null) this.#errors.remember(sequence.key, reason)
+    if (sequence.removed) return
+    sequence.removed = true
+    if (reason !== undefined && sequence.failure === null) this.#errors.remember(sequence.key, reason)
     if (this.#open.get(sequence.key) === sequence) this.#open.delete(sequence.key)
     this.#backlog.delete(sequence)
     this.#idle.delete(sequence)
     if (sequence.place !== null) this.#places.free(sequence.place)
     sequence.place = null
     sequence.state.release()
-    sequence.onFinished()
+    sequence.onRemoved()
     this.#model.over({ type, sequenceId: sequence.id, ...(reason !== undefined && { reason }) })
   }
 }
