@@ -1,4 +1,5 @@
 import protobuf from 'protobufjs'
+import { grouped } from '../grouped.ts'
 import type { Trace } from './read-trace-file.ts'
 import {
   inLanes,
@@ -165,17 +166,6 @@ function addQueueLength(
 
 function nameOf({ trace: { requestId, id } }: TimelineRequest): string {
   return requestId || `request ${id}`
-}
-
-function grouped<T>(items: readonly T[], nameOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const item of items) {
-    const name = nameOf(item)
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [item])
-    else group.push(item)
-  }
-  return groups
 }
 
 /**
