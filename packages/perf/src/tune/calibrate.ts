@@ -184,15 +184,10 @@ export class Calibration {
 
   /** Layouts with measured points. */
   get layouts(): Layout[] {
-    const keys = new Set(
-      this.points
-        .filter(({ runMs }) => runMs !== null)
-        .map(({ instances, threads }) => `${instances} ${threads}`),
-    )
-    return [...keys].map((key) => {
-      const [instances, threads] = key.split(' ').map(Number) as [number, number]
-      return { instances, threads }
-    })
+    const measured = this.points.filter(({ runMs }) => runMs !== null)
+    return measured
+      .filter((point, index) => measured.findIndex(isOf(point)) === index)
+      .map(({ instances, threads }) => ({ instances, threads }))
   }
 
   /**
