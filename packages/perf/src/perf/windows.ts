@@ -165,17 +165,16 @@ export function throughputOf({ load }: MeasuredWindow): number {
  * @param isScheduled whether requests are sent by a schedule. Whether a request due at the edge of a window
  * falls inside is then chance, and is ignored.
  */
-function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
+function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled: boolean): boolean {
   if (windows.length < stableWindows) return false
-  const last = windows.slice(-stableWindows)
-  const throughputs = last.map(throughputOf)
+  const throughputs = windows.map(throughputOf)
   if (throughputs.some((throughput) => throughput === 0)) return false
-  const counts = last.map(({ load }) => load.requestCount + load.failureCount)
+  const counts = windows.map(({ load }) => load.requestCount + load.failureCount)
   const isSameSchedule = isScheduled && Math.max(...counts) - Math.min(...counts) <= 2
   return (
     (isSameSchedule || areClose(throughputs, rule.stability)) &&
     areClose(
-      last.map((window) => stabilisingUs(window, rule)),
+      windows.map((window) => stabilisingUs(window, rule)),
       rule.stability,
     )
   )
@@ -188,7 +187,7 @@ function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isSch
 function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
   return (
     windows.length >= stableWindows &&
-    windows.slice(-stableWindows).every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
+    windows.every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
   )
 }
 
@@ -197,7 +196,7 @@ function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boo
  * growth is small compared with the accumulated wait, so that they would seem to agree.
  */
 function fallsBehind(windows: readonly MeasuredWindow[]): boolean {
-  const last = windows.slice(-stableWindows).map(({ load }) => load)
+  const last = windows.map(({ load }) => load)
   if (last.some(({ failures }) => notSentCode in failures)) return true
   const [first, final] = [last[0]!, last.at(-1)!]
   const risesMs = (final.latency.averageUs - first.latency.averageUs) / 1000

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { posix } from 'node:path'
 import { ownFile, requireFromPackage } from '../own-files.ts'
 import type { Colour } from './charts/chart.ts'
 import { Html, html } from './html.ts'
@@ -9,7 +8,7 @@ import { Html, html } from './html.ts'
 interface PageParts {
   readonly title: string
   readonly body: Html
-  /** Path of the page's module in `src/`, without `.ts`. */
+  /** Path of the page's script in `src/`, without `.ts`. scripts/bundle-pages.mjs makes one file of it. */
   readonly entry: string
   /** More style, after that of all pages. */
   readonly style?: string
@@ -32,7 +31,7 @@ export function selfContainedPage({
   asksItsServer = false,
 }: PageParts): SelfContainedPage {
   const library = plottingLibrary()
-  const scripts = [library.script, pageScript(entry)]
+  const scripts = [library.script, readFileSync(ownFile(`${entry}.js`), 'utf8')]
   const styles = [library.style, pageStyle + style]
   // Whatever the names of models contain: only these two scripts run, and no other server is contacted.
   const policy = `default-src 'none'; script-src ${scripts.map(hashOf).join(' ')}; style-src ${styles.map(hashOf).join(' ')};${asksItsServer ? " connect-src 'self';" : ''} base-uri 'none'; form-action 'none'`
@@ -66,41 +65,6 @@ function plottingLibrary(): { script: string; style: string } {
     script: `/*!\n${read('LICENSE')}*/\n${read('dist/uPlot.iife.min.js')}`,
     style: read('dist/uPlot.min.css'),
   }
-}
-
-/**
- * Bundles a compiled module of a page and its imports into one script: each module is a function that returns
- * its exports, in order of dependency.
- *
- * @param entry its path in `src/`, without `.ts`.
- */
-function pageScript(entry: string): string {
-  const written = new Map<string, string>()
-  const write = (module: string) => {
-    if (written.has(module)) return
-    const source = readFileSync(ownFile(`${module}.js`), 'utf8')
-    for (const [, imported] of source.matchAll(/^import \{[^}]*\} from '(\.[^']+)\.js';$/gm))
-      write(besides(module, imported!))
-    written.set(module, asFunction(module, source))
-  }
-  write(entry)
-  return `(() => {\n'use strict';\nconst modules = {};\n${[...written.values()].join('')}})();`
-}
-
-function asFunction(module: string, source: string): string {
-  const exports = [...source.matchAll(/^export (?:const|function|class) (\w+)/gm)].map(([, name]) => name!)
-  const body = source
-    .replaceAll(
-      /^import (\{[^}]*\}) from '(\.[^']+)\.js';$/gm,
-      (_, names: string, imported: string) => `const ${names} = modules['${besides(module, imported)}'];`,
-    )
-    .replaceAll(/^export (?:\{\};$)?/gm, '')
-    .replaceAll(/^\s*\/\/.*\n|^\s*\/\*\*[^]*?\*\/\n/gm, '')
-  return `modules['${module}'] = (() => {\n${body}return { ${exports.join(', ')} };\n})();\n`
-}
-
-function besides(module: string, imported: string): string {
-  return posix.join(posix.dirname(module), imported)
 }
 
 /**

@@ -1,5 +1,6 @@
 import type uPlot from 'uplot'
-import type { Colour } from './chart.ts'
+import type { Colour, Series, Unit } from './chart.ts'
+import { figureOf } from './figures.ts'
 
 /** Text is never parsed as HTML, as names of models may contain anything. */
 export function element(tag: string, text = ''): HTMLElement {
@@ -69,6 +70,18 @@ export interface Told {
     readonly colour?: Colour
     readonly isDashed?: boolean
   }[]
+}
+
+/** The figures of series at a point, the last series first, as charts draw them. */
+export function toldAt(series: readonly Series[], at: number, unit: Unit): Told['lines'][number][] {
+  return series
+    .map(({ name, colour, values, isDashed = false }) => ({
+      name,
+      colour,
+      isDashed,
+      figure: figureOf(values[at] ?? null, unit),
+    }))
+    .reverse()
 }
 
 /** In CSS pixels. */
