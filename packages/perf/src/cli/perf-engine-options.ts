@@ -62,22 +62,10 @@ export function addEngineOptions(command: Command): Command {
 }
 
 /** Converts the options to engine options. */
-export function engineOptionsOf({
-  engineOptions = {},
-  cpuWorkers,
-  executor,
-  inline,
-  plugin,
-}: EngineCommandOptions): EngineOptions {
-  return {
-    ...engineOptions,
-    ...withoutUndefined({
-      cpuWorkers,
-      executor,
-      inline: inline ? undefined : (false as const),
-      providers: providersOf(plugin),
-    }),
-  }
+export function engineOptionsOf(options: EngineCommandOptions): EngineOptions {
+  const { cpuWorkers, executor, inline, plugin } = options
+  const given = { cpuWorkers, executor, inline: inline ? undefined : (false as const) }
+  return { ...options.engineOptions, ...withoutUndefined({ ...given, providers: providersOf(plugin) }) }
 }
 
 /** The option `providers` of an engine; `undefined` without plugins. */
@@ -92,19 +80,14 @@ export function providersOf(plugins: readonly NamedPlugin[]): EngineOptions['pro
  * replaces them.
  */
 export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptions): ModelOptions {
-  const {
-    modelConfig = {},
-    instances,
-    provider,
-    maxBatchSize,
-    dynamicBatching,
-    latencyTargetMs,
-    responseCache,
-    rowCheck,
-    intraOpThreads,
-  } = options
+  const { modelConfig = {}, instances, provider, maxQueueDelayUs, maxQueueSize, intraOpThreads } = options
   const model = { ...before, ...modelConfig }
-  const batching = batchingOf(options)
+  const batching: DynamicBatchingConfig = withoutUndefined({
+    preferredBatchSize: options.preferredBatchSizes,
+    maxQueueDelayMs: maxQueueDelayUs === undefined ? undefined : maxQueueDelayUs / 1000,
+    defaultQueuePolicy: maxQueueSize === undefined ? undefined : { maxQueueSize },
+    preserveOrdering: options.preserveOrdering,
+  })
   return {
     ...modelConfig,
     ...withoutUndefined({
@@ -112,35 +95,21 @@ export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptio
         instances === undefined && provider === undefined
           ? undefined
           : [{ ...model.instanceGroup?.[0], ...withoutUndefined({ kind: provider, count: instances }) }],
-      maxBatchSize,
-      dynamicBatching: !dynamicBatching
+      maxBatchSize: options.maxBatchSize,
+      dynamicBatching: !options.dynamicBatching
         ? (false as const)
         : Object.keys(batching).length === 0
           ? undefined
           : { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching },
-      latencyTargetMs,
-      responseCache,
-      checkRows: rowCheck ? undefined : false,
+      latencyTargetMs: options.latencyTargetMs,
+      responseCache: options.responseCache,
+      checkRows: options.rowCheck ? undefined : false,
       sessionOptions:
         intraOpThreads === undefined
           ? undefined
           : { ...model.sessionOptions, intraOpNumThreads: intraOpThreads },
     }),
   }
-}
-
-function batchingOf({
-  preferredBatchSizes,
-  maxQueueDelayUs,
-  maxQueueSize,
-  preserveOrdering,
-}: EngineCommandOptions): DynamicBatchingConfig {
-  return withoutUndefined({
-    preferredBatchSize: preferredBatchSizes,
-    maxQueueDelayMs: maxQueueDelayUs === undefined ? undefined : maxQueueDelayUs / 1000,
-    defaultQueuePolicy: maxQueueSize === undefined ? undefined : { maxQueueSize },
-    preserveOrdering,
-  })
 }
 
 /** Parses a JSON object, given as text or as a file's name. */

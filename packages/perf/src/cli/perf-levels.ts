@@ -9,7 +9,7 @@ import {
   windowText,
 } from '../perf/report/console-report.ts'
 import { throughputOf } from '../perf/windows.ts'
-import type { LevelResult, PerfResult } from '../perf/result.ts'
+import type { LevelResult, PerfResult } from '../perf/result-schema.ts'
 import { tellLine } from 'zerohop/internals'
 import type { PerfContext } from './perf-extension.ts'
 import { perfExitCodes } from './perf-left-out.ts'

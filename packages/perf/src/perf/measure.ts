@@ -13,7 +13,8 @@ import {
 import { Recorder, type RequestLog } from './load/recorder.ts'
 import { type PerfTarget, sender } from './open-target.ts'
 import type { MeasureSettings, PerfSettings } from './perf-settings.ts'
-import { levelResult, type LevelResult, type MeasuredWindow } from './result.ts'
+import type { LevelResult } from './result-schema.ts'
+import { levelResult, type MeasuredWindow } from './result.ts'
 import { countedWindow, warmedUp, type WindowRun, windowsUntilStable, WindowWatch } from './windows.ts'
 
 /** One level of load: its name, and its load. A load is used once. */

@@ -13,7 +13,8 @@ import {
 import { invalidArgument, isFolder, readModelFolder, type VersionConfig } from 'zerohop/internals'
 import { checkAnswer, type SampleSource } from './input/sample-source.ts'
 import type { Send } from './load/load.ts'
-import { machineFacts, type PerfResult } from './result.ts'
+import type { PerfResult } from './result-schema.ts'
+import { machineFacts } from './result.ts'
 
 const mostNames = 20
 

@@ -1,7 +1,8 @@
 import { loadOf, measure, type MeasureHooks } from './measure.ts'
 import type { PerfSettings } from './perf-settings.ts'
 import type { PerfTarget } from './open-target.ts'
-import { type LevelResult, type PerfResult, resultOf } from './result.ts'
+import type { LevelResult, PerfResult } from './result-schema.ts'
+import { resultOf } from './result.ts'
 import { meetsThreshold } from './windows.ts'
 
 /** Optional inputs of a run. */

@@ -1,4 +1,5 @@
-import { isEnough, judgeRun, type PeakStep, percentileOf, type ScenarioResult } from './judge-run.ts'
+import type { PeakStep, ScenarioResult } from '../result-schema.ts'
+import { isEnough, judgeRun, percentileOf } from './judge-run.ts'
 import { recordRun, type RunRecord, type ScenarioSystem } from './run-scenario.ts'
 import { resolveScenario, type ScenarioSettings } from './scenario-settings.ts'
 

@@ -1,4 +1,4 @@
-import type { ScenarioLatency, ScenarioResult } from './judge-run.ts'
+import type { ScenarioLatency, ScenarioResult } from '../result-schema.ts'
 import type { ScenarioName } from './scenario-settings.ts'
 
 const rule = '================================================'
