@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from 'zerohop'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
 import { withoutUndefined } from '../without-undefined.ts'
-import { above, list, whole } from './perf-measure-options.ts'
+import { above, list, several, whole } from './perf-measure-options.ts'
 
 /** Options of the engine and its model, in commander's form. */
 export interface EngineCommandOptions {
@@ -52,20 +52,19 @@ export function addEngineOptions(command: Command): Command {
       new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']),
     )
     .option('--no-inline', 'never run a model on the calling thread')
-    .addOption(
-      new Option('--plugin <name=library>', 'provider plugin; repeatable')
-        .argParser(addPlugin)
-        .default([], 'none'),
-    )
+    .addOption(several('--plugin <name=library>', 'provider plugin', plugin))
     .option('--model-config <json>', 'options of engine.load(), as JSON or a JSON file', json)
     .option('--engine-options <json>', 'options of the engine, as JSON or a JSON file', json)
 }
 
 /** Converts the options to engine options. */
 export function engineOptionsOf(options: EngineCommandOptions): EngineOptions {
-  const { cpuWorkers, executor, inline, plugin } = options
+  const { cpuWorkers, executor, inline } = options
   const given = { cpuWorkers, executor, inline: inline ? undefined : (false as const) }
-  return { ...options.engineOptions, ...withoutUndefined({ ...given, providers: providersOf(plugin) }) }
+  return {
+    ...options.engineOptions,
+    ...withoutUndefined({ ...given, providers: providersOf(options.plugin) }),
+  }
 }
 
 /** The option `providers` of an engine; `undefined` without plugins. */
@@ -132,10 +131,10 @@ export interface NamedPlugin {
   readonly library: string
 }
 
-/** Parses `name=library`, and adds it to the earlier ones. */
-export function addPlugin(value: string, before: readonly NamedPlugin[]): NamedPlugin[] {
+/** Parses `name=library`. */
+export function plugin(value: string): NamedPlugin {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)
     throw new InvalidArgumentError('Expected a name and a path, such as openvino=plugins/openvino.so.')
-  return [...before, { name, library: resolve(library) }]
+  return { name, library: resolve(library) }
 }

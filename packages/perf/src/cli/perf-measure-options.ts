@@ -264,10 +264,16 @@ export const list =
   (text: string): number[] =>
     text.split(',').map(whole(least))
 
-/** Adds a value to the earlier ones, for options that may be given several times. */
-export const collect =
-  <T>(read: (text: string) => T) =>
-  (text: string, before: readonly T[]): T[] => [...before, read(text)]
+/** An option that may be given several times. */
+export function several(
+  flags: string,
+  description: string,
+  read: (text: string) => unknown,
+  shownDefault = 'none',
+): Option {
+  const add = (text: string, before: readonly unknown[]) => [...before, read(text)]
+  return new Option(flags, `${description}; repeatable`).argParser(add).default([], shownDefault)
+}
 
 /** A bound of latency in milliseconds, in genai-perf's form (`request_latency:300`), or just the number. */
 function goodput(text: string): number {

@@ -18,9 +18,9 @@ import type { Goal, TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { withoutUndefined } from '../without-undefined.ts'
-import { addPlugin, json, type NamedPlugin, providersOf } from './perf-engine-options.ts'
+import { json, type NamedPlugin, plugin, providersOf } from './perf-engine-options.ts'
 import { shape } from './perf-input-options.ts'
-import { above, collect, list, whole } from './perf-measure-options.ts'
+import { above, list, several, whole } from './perf-measure-options.ts'
 import { TuneProgress } from './progress-line.ts'
 
 /** Options of `zerohop tune`, in commander's form. */
@@ -110,18 +110,14 @@ function addTuneOptions(command: Command): Command {
     .option('--budget <seconds>', 'longest duration in total', above(0), 120)
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows per request', whole(1), 1)
+    .addOption(several('--shape <name:dims>', 'dims of an input, without the batch, as IDS:1,128', shape))
     .addOption(
-      new Option('--shape <name:dims>', 'dims of an input, without the batch, as IDS:1,128; repeatable')
-        .argParser(collect(shape))
-        .default([], 'none'),
-    )
-    .addOption(
-      new Option(
+      several(
         '--input-data <what>',
-        'data of requests: random, zero, NAME:zero for one input, a JSON file or a folder, as in zerohop perf; repeatable',
-      )
-        .argParser(collect(String))
-        .default([], 'random'),
+        'data of requests: random, zero, NAME:zero for one input, a JSON file or a folder, as in zerohop perf',
+        String,
+        'random',
+      ),
     )
     .optionsGroup('Search space:')
     .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... up to the cores)', list(1))
@@ -147,11 +143,7 @@ function addTuneOptions(command: Command): Command {
     )
     .optionsGroup('Fixed settings:')
     .option('--provider <kind>', 'auto, cpu, cuda, webgpu, or the name of a --plugin', 'auto')
-    .addOption(
-      new Option('--plugin <name=library>', 'provider plugin; repeatable')
-        .argParser(addPlugin)
-        .default([], 'none'),
-    )
+    .addOption(several('--plugin <name=library>', 'provider plugin', plugin))
     .addOption(
       new Option('--model-config <json>', 'other options of engine.load(), as JSON or a JSON file')
         .argParser(json)

@@ -1,5 +1,5 @@
 import type { SampleSource } from './input/sample-source.ts'
-import { ClosedLoop, PeriodicConcurrency } from './load/closed-loop.ts'
+import { ClosedLoop } from './load/closed-loop.ts'
 import { type Load, loadClock, type LoadClock } from './load/load.ts'
 import {
   constantSchedule,
@@ -75,15 +75,7 @@ export async function measure(
       await endSequences(model, source)
     }
   }
-  const { percentile, goodputMs } = settings
-  return levelResult(windows, target, {
-    level,
-    stable,
-    isScheduled: load.isOpen,
-    pendingCount,
-    percentile,
-    goodputMs,
-  })
+  return levelResult(windows, target, settings, { level, stable, isScheduled: load.isOpen, pendingCount })
 }
 
 /** Open sequences would disturb the next level's. */
@@ -109,7 +101,7 @@ export function loadOf(
     case 'concurrency':
       return new ClosedLoop(source, level, count)
     case 'periodic-concurrency':
-      return new PeriodicConcurrency(source, load.steps)
+      return new ClosedLoop(source, load.steps.start, Infinity, load.steps)
     case 'request-intervals':
       return open(intervalSchedule(load.intervalsUs))
     case 'request-rate':

@@ -51,14 +51,8 @@ export interface OpenedModel {
  * @throws InferenceError as `engine.load()` does; `ERR_MODEL_NOT_FOUND` if there is neither a file nor a
  * repository's model.
  */
-export async function openTarget({
-  model: path,
-  repository,
-  version,
-  engine: options,
-  config: given = {},
-  signal,
-}: TargetSettings): Promise<OpenedModel> {
+export async function openTarget(target: TargetSettings): Promise<OpenedModel> {
+  const { model: path, repository, version, engine: options, config: given = {}, signal } = target
   const engine = new InferenceEngine(options)
   try {
     const overrides = typeof given === 'function' ? given : () => given

@@ -11,6 +11,7 @@ import {
 } from 'zerohop/internals'
 import { DurationHistogram, LoadWindow } from './load/recorder.ts'
 import type { PerfTarget } from './open-target.ts'
+import type { MeasureSettings } from './perf-settings.ts'
 import type { LatencyFigures, LevelResult, PerfResult } from './result-schema.ts'
 
 /** A result of now. */
@@ -25,25 +26,21 @@ export function resultOf(
 /** Bars of the histogram per doubling of the latency. */
 const barsPerOctave = 8
 
-/** Facts about a level besides its windows. */
-interface LevelOutcome {
-  readonly level: number
-  readonly stable: boolean
-  /** Whether requests had intended moments of sending. */
-  readonly isScheduled: boolean
-  /** Requests in flight at the end. */
-  readonly pendingCount: number
-  /** The user's own percentile; `null` for none. */
-  readonly percentile: number | null
-  /** Answers within this time count as good; `null` for no bound. */
-  readonly goodputMs: number | null
-}
-
-/** Joins consecutive windows to the result of their level. */
+/**
+ * Joins consecutive windows to the result of their level.
+ *
+ * @param isScheduled whether requests had intended moments of sending.
+ * @param pendingCount requests in flight at the end.
+ */
 export function levelResult(
   windows: readonly MeasuredWindow[],
   { composingModels = [] }: Pick<PerfTarget, 'composingModels'>,
-  { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome,
+  { percentile, goodputMs }: Pick<MeasureSettings, 'percentile' | 'goodputMs'>,
+  {
+    isScheduled,
+    pendingCount,
+    ...level
+  }: Pick<LevelResult, 'level' | 'stable'> & { isScheduled: boolean; pendingCount: number },
 ): LevelResult {
   const load = new LoadWindow(0)
   const eventLoopDelay = new DurationHistogram()
@@ -56,8 +53,7 @@ export function levelResult(
   const perSecond = (count: number) => (seconds > 0 ? count / seconds : 0)
   const good = goodputMs === null ? 0 : latency.countUpTo(goodputMs * 1000)
   return {
-    level,
-    stable,
+    ...level,
     windowSeconds: seconds,
     requestCount: load.requestCount,
     inferenceCount: load.inferenceCount,

@@ -32,14 +32,8 @@ interface Windows {
  * Measures windows until the last three agree or exceed the threshold, there have been `maxTrials`, or the
  * load has ended.
  */
-export async function windowsUntilStable({
-  recorder,
-  watch,
-  load,
-  settings,
-  signal,
-  onWindow,
-}: WindowRun): Promise<Windows> {
+export async function windowsUntilStable(run: WindowRun): Promise<Windows> {
+  const { recorder, watch, load, settings, signal, onWindow } = run
   const windows: MeasuredWindow[] = []
   const ended = endOf(load, signal)
   for (let trial = 1; trial <= settings.maxTrials; trial++) {
@@ -59,13 +53,8 @@ export async function windowsUntilStable({
 }
 
 /** The whole load as one window, from its first request to its last answer. */
-export async function countedWindow({
-  watch,
-  recorder,
-  load,
-  signal,
-  onWindow,
-}: WindowRun): Promise<Windows> {
+export async function countedWindow(run: WindowRun): Promise<Windows> {
+  const { watch, recorder, load, signal, onWindow } = run
   await untilAborted(endOf(load, signal))
   const window = watch.cut()
   const { firstSentMs, lastEndedMs } = recorder.span
@@ -80,13 +69,9 @@ export async function countedWindow({
  * Waits for the warm-up requests. The first window begins when the last of them ends; everything that ends
  * later is measured.
  */
-export async function warmedUp({
-  recorder,
-  watch,
-  load,
-  settings: { warmupRequestCount },
-  signal,
-}: WindowRun): Promise<void> {
+export async function warmedUp(run: WindowRun): Promise<void> {
+  const { recorder, watch, load, settings, signal } = run
+  const { warmupRequestCount } = settings
   if (warmupRequestCount === 0) return
   const controller = new AbortController()
   recorder.onceEnded(warmupRequestCount, () => {

@@ -67,8 +67,8 @@ export function recordedDelays(runs: readonly RecordedRun[], seed: number): Dela
     timerMs: near(({ timerMs }) => timerMs),
     inlineMs: near(({ inlineMs }) => inlineMs),
     wakeMs: near(({ wakeMs }) => wakeMs),
-    gatherMs: byRows(({ gatherMs = 0 }) => gatherMs),
-    scatterMs: byRows(({ scatterMs = 0 }) => scatterMs),
+    gatherMs: byRows(({ gatherMs }) => gatherMs ?? 0),
+    scatterMs: byRows(({ scatterMs }) => scatterMs ?? 0),
     answerMs: near(({ answerMs }) => answerMs),
   }
 }

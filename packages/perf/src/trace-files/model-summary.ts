@@ -115,7 +115,7 @@ function spansOf(trace: Trace): Map<string, number> {
 function computeOf({ batches, shared }: Trace): Map<string, number> | null {
   const ran = batches.flatMap((batch) => (batch.moments === null ? [] : [batch]))
   const answering = ran.some(({ part }) => part !== undefined) ? ran : ran.slice(-1)
-  if (answering.length === 0) return shared === undefined ? null : new Map([['COMPUTE', 0], ['COMPUTE_INPUT', 0], ['COMPUTE_INFER', 0], ['COMPUTE_OUTPUT', 0]]) // prettier-ignore
+  if (answering.length === 0 && shared === undefined) return null
   let [inputNs, inferNs, outputNs] = [0, 0, 0]
   for (const { moments } of answering) {
     const { takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs } = moments!

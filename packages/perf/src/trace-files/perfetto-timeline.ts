@@ -66,7 +66,10 @@ export function* perfettoTimeline(traces: readonly Trace[]): Generator<Uint8Arra
   addBatches(tracks, root, batches, requests)
   for (const [rank, [model, ofModel]] of [...grouped(requests, ({ trace }) => trace.model)].entries()) {
     const group = tracks.add({ name: model, parent_uuid: root, sibling_order_rank: 1 + rank })
-    addQueueLength(tracks, group, ofModel, model)
+    const counter = { name: 'waiting requests', parent_uuid: group, counter: { unit_name: 'requests' } }
+    const waiting = tracks.add(counter)
+    for (const { atNs, length } of queueLengths(ofModel))
+      tracks.happens(waiting, { type: eventTypes.counter, atNs, counter_value: length })
     tracks.addLanes(group, 'requests', ofModel, eventsOfRequest)
   }
   yield encodePackets(
@@ -147,21 +150,6 @@ function eventsOfRequest(request: TimelineRequest): Event[] {
     return [{ type: eventTypes.sliceBegin, atNs: from, name }, { type: eventTypes.sliceEnd, atNs: Math.min(endNs, Math.max(from, toNs)) }] // prettier-ignore
   })
   return [begin, ...inner, { type: eventTypes.sliceEnd, atNs: endNs }]
-}
-
-function addQueueLength(
-  tracks: Tracks,
-  group: number,
-  requests: readonly TimelineRequest[],
-  model: string,
-): void {
-  const counter = tracks.add({
-    name: 'waiting requests',
-    parent_uuid: group,
-    counter: { unit_name: 'requests' },
-  })
-  for (const { atNs, length } of queueLengths(requests).get(model) ?? [])
-    tracks.happens(counter, { type: eventTypes.counter, atNs, counter_value: length })
 }
 
 function nameOf({ trace: { requestId, id } }: TimelineRequest): string {

@@ -210,6 +210,10 @@ export class MeasuringPlan {
   }
 }
 
+/** A measurement that takes this many times its expected duration hangs. */
+const patience = 10
+const leastPatienceMs = 10_000
+
 /** What to measure, and where. */
 interface MeasuringJob {
   /** Key of the process. */
@@ -220,8 +224,9 @@ interface MeasuringJob {
   readonly load: Load
   readonly warmupMs: number
   readonly windowMs: number
-  /** Time limit, including the start of a process. */
-  readonly limitMs: number
+  /** Expected time, and the time that is left: both including the start of a process. */
+  readonly expectedMs: number
+  readonly leftMs: number
 }
 
 interface Living {
@@ -269,7 +274,8 @@ export class ModelProcesses {
   async measure(job: MeasuringJob): Promise<MeasuredWord | FailedWord> {
     const { clock } = this.#ground
     const startMs = clock.nowMs()
-    const leftMs = () => Math.max(1, startMs + job.limitMs - clock.nowMs())
+    const limitMs = Math.min(job.leftMs, Math.max(leastPatienceMs, patience * job.expectedMs))
+    const leftMs = () => Math.max(1, startMs + limitMs - clock.nowMs())
     const known = this.#living.get(job.process)
     const living = known ?? { process: this.#ground.start(this.#settings), model: null, memoryBytes: 0 }
     this.#living.delete(job.process)
@@ -312,7 +318,10 @@ export class ModelProcesses {
     leftMs: () => number,
   ): Promise<FailedWord | null> {
     const before = living.model
-    const loaded = await living.process.ask({ type: 'load', name: model, config }, leftMs())
+    const loaded = await living.process.ask(
+      { type: 'load', name: model, config: { ...config, checkRows: false } },
+      leftMs(),
+    )
     if (loaded.type === 'failed') return loaded
     living.model = model
     const unloaded =

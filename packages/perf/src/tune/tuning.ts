@@ -45,9 +45,6 @@ const calibrationShare = 0.4
 const simulationShare = 0.15
 /** A call with this fraction of an earlier call's time has nothing more to find out. */
 const nearlyAsLong = 0.9
-/** A measurement that takes this many times its expected duration hangs. */
-const patience = 10
-const leastPatienceMs = 10_000
 /** Most contests: the default alone, the first one, and those that follow with other loads. */
 const mostContests = 7
 
@@ -134,7 +131,7 @@ class Tuning {
     const over = this.#budget.overSignal()
     try {
       const fingerprint = await fingerprintOf(this.#settings, AbortSignal.any([this.#signal, over]))
-      this.#kept = KeptState.open(statePath, fingerprint, fresh, (text) => this.#notes.push(text))
+      this.#kept = new KeptState(statePath, fingerprint, fresh, (text) => this.#notes.push(text))
     } catch (error) {
       if (!this.#signal.aborted && !over.aborted) throw error
     }
@@ -292,8 +289,7 @@ class Tuning {
       const process = configurationKey(configuration) // its own, so that its memory is that of this configuration only
       const wholeMs = costMs + (processes.isLiving(process) ? 0 : processes.startMs + firstWarmupMs)
       if (wholeMs > budget.leftMs) break
-      const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
-      const config = { ...this.#config(configuration), checkRows: false }
+      const config = this.#config(configuration)
       const word = await processes.measure({
         process,
         model: 'model',
@@ -301,7 +297,8 @@ class Tuning {
         load,
         warmupMs,
         windowMs,
-        limitMs,
+        expectedMs: wholeMs,
+        leftMs: budget.leftMs,
       })
       // A measurement that ran out of time, or was aborted, has not failed.
       if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break

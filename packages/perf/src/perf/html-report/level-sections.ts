@@ -1,6 +1,6 @@
 import type { ServerFigures } from 'zerohop/internals'
+import type { Colour } from '../../web-page/colours.ts'
 import {
-  type Colour,
   type Curve,
   type CurveChart,
   type LevelChart,

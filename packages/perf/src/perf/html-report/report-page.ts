@@ -1,4 +1,5 @@
-import type { Chart, Colour, Points } from '../../web-page/charts/chart.ts'
+import type { Colour } from '../../web-page/colours.ts'
+import type { Chart, Points } from '../../web-page/charts/chart.ts'
 import { html, type Html, jsonText } from '../../web-page/html.ts'
 import { selfContainedPage } from '../../web-page/self-contained-page.ts'
 import type { PerfResult } from '../result-schema.ts'

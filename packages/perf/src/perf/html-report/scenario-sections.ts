@@ -1,4 +1,5 @@
-import type { Colour, Series } from '../../web-page/charts/chart.ts'
+import type { Colour } from '../../web-page/colours.ts'
+import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type {
   LevelResult,

@@ -1,5 +1,6 @@
 import type uPlot from 'uplot'
-import type { Colour, Series, Unit } from './chart.ts'
+import type { Colour, colours } from '../colours.ts'
+import type { Series, Unit } from './chart.ts'
 import { figureOf } from './figures.ts'
 
 /** Text is never parsed as HTML, as names of models may contain anything. */
@@ -27,7 +28,7 @@ export function rowElement(cells: readonly (string | Node)[]): HTMLElement {
 const phoneWidthPixels = 480
 
 /** A colour of the page in its current state: light, dark, or printed. */
-export function colourOf(name: Colour | 'text' | 'muted' | 'grid' | 'surface' | 'warning'): string {
+export function colourOf(name: keyof typeof colours): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 }
 
