@@ -15,6 +15,7 @@ import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
 import { oneLevel } from '../simulation/simulated-queue.ts'
 import { bucketOf } from '../simulation/traffic.ts'
+import { grouped } from '../grouped.ts'
 import { withoutUndefined } from '../without-undefined.ts'
 import type { SimulateOptions } from './simulate.ts'
 
@@ -133,21 +134,17 @@ async function measuredService(
 
 /** Dims of a row, by bucket; a single entry without dims if all shapes are fixed. */
 function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string, readonly number[]>> {
-  const seen = new Map<string, { count: number; dims: ReadonlyMap<string, readonly number[]> }>()
-  for (const arrival of recording) {
-    const key = bucketOf(arrival)
-    const known = seen.get(key)
-    if (known !== undefined) known.count++
-    else {
-      const own = Object.entries(arrival.dims ?? {}).map(
-        ([name, dims]) => [name, dims[0] === arrival.rows ? dims.slice(1) : dims] as const,
+  if (recording.length === 0) return new Map([['', new Map()]])
+  const byFrequency = [...grouped(recording, bucketOf)].sort(([, a], [, b]) => b.length - a.length)
+  return new Map(
+    byFrequency.slice(0, mostShapes).map(([key, [arrival]]) => {
+      const { rows, dims = {} } = arrival!
+      const ofRow = Object.entries(dims).map(
+        ([name, own]) => [name, own[0] === rows ? own.slice(1) : own] as const,
       )
-      seen.set(key, { count: 1, dims: new Map(own) })
-    }
-  }
-  if (seen.size === 0) return new Map([['', new Map()]])
-  const frequent = [...seen].sort(([, a], [, b]) => b.count - a.count).slice(0, mostShapes)
-  return new Map(frequent.map(([key, { dims }]) => [key, dims]))
+      return [key, new Map(ofRow)]
+    }),
+  )
 }
 
 /** Fields of a simulation that a model's configuration also has. */

@@ -19,7 +19,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
   const { settings, record, peak, aborted } = run
   const { scenario, targetLatencyPercentile: percentile } = settings
   const latencies = scenario === 'multi-stream' ? record.queryLatenciesMs : record.sampleLatenciesMs
-  const ascendingUs = latencies.ascending().map((ms) => ms * 1000)
+  const ascendingUs = inOrder(latencies).map((ms) => ms * 1000)
   const overLatencyCount = scenario === 'server' ? record.overCount : 0
   const seconds = scenario === 'offline' ? (ascendingUs.at(-1) ?? 0) / 1e6 : record.finalDoneMs / 1000
   const earlyStopping = earlyStoppingOf(
@@ -54,7 +54,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
     overLatencyCount,
     failures: { ...record.failures },
     latency: latencyOf(ascendingUs),
-    sendLag: scenario === 'server' ? latencyOf(record.sendLagMs.ascending().map((ms) => ms * 1000)) : null,
+    sendLag: scenario === 'server' ? latencyOf(inOrder(record.sendLagMs).map((ms) => ms * 1000)) : null,
     completedPerSecond: perSecond(sampleCount, seconds, scenario),
     scheduledPerSecond:
       scenario === 'server' ? perSecond(sampleCount, record.finalScheduledMs / 1000, scenario) : null,
@@ -321,6 +321,11 @@ function boundResult(
     ],
     estimates: [],
   }
+}
+
+/** Durations in ascending order. */
+export function inOrder(durations: readonly number[]): Float64Array {
+  return Float64Array.from(durations).sort()
 }
 
 /** The percentile at LoadGen's index: the count times the share, rounded down. 0 for no durations. */

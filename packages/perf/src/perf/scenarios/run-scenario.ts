@@ -131,14 +131,17 @@ function turnGiver(clock: LoadClock): (now: boolean) => Promise<void> {
   }
 }
 
-/** The outcome of a run's queries. Times are milliseconds since its start. */
+/**
+ * The outcome of a run's queries. Times are milliseconds since its start. Each is kept: percentiles are exact, as
+ * LoadGen's are.
+ */
 export class RunRecord {
   /** Of answered samples, from the scheduled time of their query. */
-  readonly sampleLatenciesMs = new DurationList()
+  readonly sampleLatenciesMs: number[] = []
   /** Of completely answered queries of `multi-stream`, from their scheduled time to the last sample. */
-  readonly queryLatenciesMs = new DurationList()
+  readonly queryLatenciesMs: number[] = []
   /** How late queries of `server` were sent. */
-  readonly sendLagMs = new DurationList()
+  readonly sendLagMs: number[] = []
   /** Samples that were not answered, by error code. */
   readonly failures: Record<string, number> = {}
   /** Samples answered after the bound. */
@@ -289,28 +292,4 @@ function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Pr
     }
     sendDue()
   })
-}
-
-/** All durations of a run, at eight bytes per query: percentiles are exact, as LoadGen's are. */
-class DurationList {
-  #values = new Float64Array(1024)
-  #length = 0
-
-  get length(): number {
-    return this.#length
-  }
-
-  push(duration: number): void {
-    if (this.#length === this.#values.length) {
-      const longer = new Float64Array(2 * this.#length)
-      longer.set(this.#values)
-      this.#values = longer
-    }
-    this.#values[this.#length++] = duration
-  }
-
-  /** A copy in ascending order. */
-  ascending(): Float64Array {
-    return this.#values.slice(0, this.#length).sort()
-  }
 }
