@@ -1,4 +1,4 @@
-import { OpenTraffic, schedule } from '../../packages/perf/src/simulation/traffic.ts'
+import { openTraffic, schedule } from '../../packages/perf/src/simulation/traffic.ts'
 import { constantDelays, noOverheads } from '../../packages/perf/src/simulation/delays.ts'
 import { runSimulation } from '../../packages/perf/src/simulation/run-simulation.ts'
 import { ServiceTimes } from '../../packages/perf/src/simulation/service-times.ts'
@@ -23,7 +23,7 @@ export function simulate(given: Partial<Scenario>): PolicyResult {
   const makeQueue = policies[policy]
   const { service, jitter, serviceSteps, models, seed, timelineMs } = scenario
   const result = runSimulation({
-    traffic: new OpenTraffic(schedule(scenario)),
+    traffic: openTraffic(schedule(scenario)),
     models,
     settings: scenario,
     levels: oneLevel,

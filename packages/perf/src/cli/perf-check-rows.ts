@@ -4,7 +4,8 @@ import { accuracyText, checkRows, defaultTolerance } from '../perf/accuracy/chec
 import { UniqueSamples } from '../perf/input/generated-data.ts'
 import { SampleCycle, type SampleSource } from '../perf/input/sample-source.ts'
 import { inputsText } from '../perf/report/console-report.ts'
-import { type InputLevels, type PerfResult, resultOf } from '../perf/result.ts'
+import type { InputLevels, PerfResult } from '../perf/result-schema.ts'
+import { resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension } from './perf-extension.ts'
 import { samplesInMemory } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
@@ -36,7 +37,6 @@ export const rowChecks: PerfExtension = {
       .option('--check-rounds <count>', 'how many times each request is sent under load', whole(1), 4),
   leader: 'checkRows',
   unheard: () => [...levelOptionsBut('concurrencyRange'), 'profileExportFile'],
-  measures: ({ checkRows: isAsked }) => isAsked === true,
   measure,
 }
 
@@ -73,8 +73,6 @@ export const inputComparisons: PerfExtension = {
   // Files of levels would be written twice.
   unheard: ({ inputs, scenario }) =>
     inputs === 'both' && scenario === undefined ? ['latencyReportFile', 'profileExportFile'] : [],
-  // In a scenario it is a setting of the scenario.
-  measures: ({ inputs, scenario }) => inputs !== undefined && scenario === undefined,
   measure: measureInputs,
 }
 

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from 'zerohop'
 import { fileErrorText, readRegularTextSync } from 'zerohop/internals'
 import { withoutUndefined } from '../without-undefined.ts'
-import { above, list, whole } from './perf-measure-options.ts'
+import { above, list, several, whole } from './perf-measure-options.ts'
 
 /** Options of the engine and its model, in commander's form. */
 export interface EngineCommandOptions {
@@ -52,31 +52,18 @@ export function addEngineOptions(command: Command): Command {
       new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']),
     )
     .option('--no-inline', 'never run a model on the calling thread')
-    .addOption(
-      new Option('--plugin <name=library>', 'provider plugin; repeatable')
-        .argParser(addPlugin)
-        .default([], 'none'),
-    )
+    .addOption(several('--plugin <name=library>', 'provider plugin', plugin))
     .option('--model-config <json>', 'options of engine.load(), as JSON or a JSON file', json)
     .option('--engine-options <json>', 'options of the engine, as JSON or a JSON file', json)
 }
 
 /** Converts the options to engine options. */
-export function engineOptionsOf({
-  engineOptions = {},
-  cpuWorkers,
-  executor,
-  inline,
-  plugin,
-}: EngineCommandOptions): EngineOptions {
+export function engineOptionsOf(options: EngineCommandOptions): EngineOptions {
+  const { cpuWorkers, executor, inline } = options
+  const given = { cpuWorkers, executor, inline: inline ? undefined : (false as const) }
   return {
-    ...engineOptions,
-    ...withoutUndefined({
-      cpuWorkers,
-      executor,
-      inline: inline ? undefined : (false as const),
-      providers: providersOf(plugin),
-    }),
+    ...options.engineOptions,
+    ...withoutUndefined({ ...given, providers: providersOf(options.plugin) }),
   }
 }
 
@@ -92,19 +79,14 @@ export function providersOf(plugins: readonly NamedPlugin[]): EngineOptions['pro
  * replaces them.
  */
 export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptions): ModelOptions {
-  const {
-    modelConfig = {},
-    instances,
-    provider,
-    maxBatchSize,
-    dynamicBatching,
-    latencyTargetMs,
-    responseCache,
-    rowCheck,
-    intraOpThreads,
-  } = options
+  const { modelConfig = {}, instances, provider, maxQueueDelayUs, maxQueueSize, intraOpThreads } = options
   const model = { ...before, ...modelConfig }
-  const batching = batchingOf(options)
+  const batching: DynamicBatchingConfig = withoutUndefined({
+    preferredBatchSize: options.preferredBatchSizes,
+    maxQueueDelayMs: maxQueueDelayUs === undefined ? undefined : maxQueueDelayUs / 1000,
+    defaultQueuePolicy: maxQueueSize === undefined ? undefined : { maxQueueSize },
+    preserveOrdering: options.preserveOrdering,
+  })
   return {
     ...modelConfig,
     ...withoutUndefined({
@@ -112,35 +94,21 @@ export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptio
         instances === undefined && provider === undefined
           ? undefined
           : [{ ...model.instanceGroup?.[0], ...withoutUndefined({ kind: provider, count: instances }) }],
-      maxBatchSize,
-      dynamicBatching: !dynamicBatching
+      maxBatchSize: options.maxBatchSize,
+      dynamicBatching: !options.dynamicBatching
         ? (false as const)
         : Object.keys(batching).length === 0
           ? undefined
           : { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching },
-      latencyTargetMs,
-      responseCache,
-      checkRows: rowCheck ? undefined : false,
+      latencyTargetMs: options.latencyTargetMs,
+      responseCache: options.responseCache,
+      checkRows: options.rowCheck ? undefined : false,
       sessionOptions:
         intraOpThreads === undefined
           ? undefined
           : { ...model.sessionOptions, intraOpNumThreads: intraOpThreads },
     }),
   }
-}
-
-function batchingOf({
-  preferredBatchSizes,
-  maxQueueDelayUs,
-  maxQueueSize,
-  preserveOrdering,
-}: EngineCommandOptions): DynamicBatchingConfig {
-  return withoutUndefined({
-    preferredBatchSize: preferredBatchSizes,
-    maxQueueDelayMs: maxQueueDelayUs === undefined ? undefined : maxQueueDelayUs / 1000,
-    defaultQueuePolicy: maxQueueSize === undefined ? undefined : { maxQueueSize },
-    preserveOrdering,
-  })
 }
 
 /** Parses a JSON object, given as text or as a file's name. */
@@ -163,10 +131,10 @@ export interface NamedPlugin {
   readonly library: string
 }
 
-/** Parses `name=library`, and adds it to the earlier ones. */
-export function addPlugin(value: string, before: readonly NamedPlugin[]): NamedPlugin[] {
+/** Parses `name=library`. */
+export function plugin(value: string): NamedPlugin {
   const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
   if (name === undefined || library === undefined)
     throw new InvalidArgumentError('Expected a name and a path, such as openvino=plugins/openvino.so.')
-  return [...before, { name, library: resolve(library) }]
+  return { name, library: resolve(library) }
 }

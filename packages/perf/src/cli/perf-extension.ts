@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { SampleSource } from '../perf/input/sample-source.ts'
 import type { OpenedModel, PerfTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
-import type { PerfResult } from '../perf/result.ts'
+import type { PerfResult } from '../perf/result-schema.ts'
 import type { CheckOptions } from './perf-check-rows.ts'
 import type { EngineCommandOptions } from './perf-engine-options.ts'
 import type { ProfileExport } from '../perf/report/profile-export.ts'
@@ -48,24 +48,20 @@ export interface PerfContext {
   readonly print: (text: string) => void
 }
 
-/** A group of `zerohop perf` options in a file of its own. */
+/** Another measurement than that of levels of load, with options of its own. */
 export interface PerfExtension {
   /** Adds the options to a command. */
   addOptions(command: Command): void
-  /** Whether the options ask it to measure, instead of the usual levels. At most one extension may. */
-  measures?(options: PerfOptions): boolean
   /** The option that activates it. Its other options have no effect without that one, and are refused. */
-  readonly leader?: string
+  readonly leader: 'scenario' | 'replay' | 'checkRows' | 'inputs'
   /**
    * Options of others that have no effect together with it, under commander's names. They are refused, too.
    */
-  unheard?(options: PerfOptions): readonly string[]
+  unheard(options: PerfOptions): readonly string[]
   /** The source of requests, instead of the one by the input options. Default: the input options. */
   source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>
-  /** Measures, and prints the result. The exit code is that of the worst result; `undefined` for 0. */
-  measure?(context: PerfContext): Promise<{ readonly result: PerfResult; readonly exitCode?: number }>
-  /** Processes a result, whichever extension measured it. */
-  report?(result: PerfResult, context: PerfContext): Promise<void>
+  /** Measures, and prints the result. The exit code is that of the worst result. */
+  measure(context: PerfContext): Promise<{ readonly result: PerfResult; readonly exitCode: number }>
 }
 
 /**
@@ -84,29 +80,27 @@ export function levelOptionsBut(...heard: readonly string[]): string[] {
 /**
  * Ends the program, before anything is opened, if a given option would have no effect: one of an inactive
  * extension, or one that an active extension excludes.
+ *
+ * @param ownOptions of each extension.
  */
 export function refuseUnheard(
   command: Command,
-  extensions: readonly PerfExtension[],
-  ownOf: (extension: PerfExtension) => readonly string[],
+  ownOptions: ReadonlyMap<PerfExtension, readonly string[]>,
 ): void {
-  const options: PerfOptions = command.opts()
   const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli'
+  const optionOf = (name: string) => command.options.find((option) => option.attributeName() === name)!
   const written = (name: string) => {
-    const flag = command.options.find((option) => option.attributeName() === name)!.long!
     const value: unknown = command.getOptionValue(name)
-    return typeof value === 'string' ? `${flag} ${value}` : flag
+    return typeof value === 'string' ? `${optionOf(name).long!} ${value}` : optionOf(name).long!
   }
-  for (const extension of extensions) {
-    const { leader, unheard } = extension
-    if (leader === undefined) continue
+  for (const [{ leader, unheard }, own] of ownOptions) {
     const isAsked = isGiven(leader)
-    const [first] = (isAsked ? (unheard?.(options) ?? []) : ownOf(extension)).filter(isGiven)
+    const first = (isAsked ? unheard(command.opts()) : own).find(isGiven)
     if (first === undefined) continue
     command.error(
       isAsked
         ? `error: ${written(first)} has no effect with ${written(leader)}: omit it`
-        : `error: ${written(first)} has no effect without ${command.options.find((option) => option.attributeName() === leader)!.flags}: add that, or omit this`,
+        : `error: ${written(first)} has no effect without ${optionOf(leader).flags}: add that, or omit this`,
     )
   }
 }

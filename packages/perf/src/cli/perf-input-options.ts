@@ -6,7 +6,7 @@ import { inputDefaults, type InputSettings, type Sample, sampleSource } from '..
 import type { OpenedModel } from '../perf/open-target.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfContext } from './perf-extension.ts'
-import { above, collect, mostCallers, whole } from './perf-measure-options.ts'
+import { above, mostCallers, several, whole } from './perf-measure-options.ts'
 
 /** Longest string in V8, about. */
 const mostCharacters = 500_000_000
@@ -78,16 +78,6 @@ export function addInputOptions(command: Command): Command {
       'send a request of a sequence only after the previous one is answered',
       false,
     )
-}
-
-/** An option that may be given several times. */
-function several(
-  flags: string,
-  description: string,
-  read: (text: string) => unknown,
-  shownDefault = 'none',
-): Option {
-  return new Option(flags, `${description}; repeatable`).argParser(collect(read)).default([], shownDefault)
 }
 
 /**

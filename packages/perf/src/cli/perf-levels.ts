@@ -1,4 +1,5 @@
-import { runLevels } from '../perf/perf-run.ts'
+import { loadOf, measure } from '../perf/measure.ts'
+import { searchLevels, searchOf } from '../perf/perf-run.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import {
   levelNames,
@@ -8,59 +9,59 @@ import {
   summaryText,
   windowText,
 } from '../perf/report/console-report.ts'
-import { throughputOf } from '../perf/windows.ts'
-import type { LevelResult, PerfResult } from '../perf/result.ts'
+import { resultOf } from '../perf/result.ts'
+import { meetsThreshold, throughputOf } from '../perf/windows.ts'
+import type { PerfResult } from '../perf/result-schema.ts'
 import { tellLine } from 'zerohop/internals'
 import type { PerfContext } from './perf-extension.ts'
 import { perfExitCodes } from './perf-left-out.ts'
 import { PerfProgress } from './progress-line.ts'
 
 /** Measures the levels of the settings, and prints each when it is done. */
-export async function measureLevels({
-  options,
-  target,
-  settings,
-  shown,
-  signal,
-  print,
-  profile,
-}: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
-  const { load } = settings
+export async function measureLevels(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
+  const { options, target, settings, shown, signal, print, profile } = context
+  const { load, latencyThresholdMs } = settings
+  const { mode } = load
   const progress = new PerfProgress(options.json === true)
-  const distribution = load.mode === 'request-rate' ? load.distribution : null
-  print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
-  const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {
+  const distribution = mode === 'request-rate' ? load.distribution : null
+  print(settingsText({ ...settings, batchSize: options.batchSize, mode, distribution }))
+  const measureLevel = async (at: number) => {
+    const level = await measure(
+      target,
+      { level: at, load: loadOf(target.source, settings, at) },
+      mode === 'periodic-concurrency' ? { ...settings, requestCount: 1 } : settings, // it ends by itself: one window
+      {
+        signal,
+        ...(profile === null ? {} : { log: profile.begin(mode, at) }),
+        onStart: (recorder) =>
+          progress.begin(mode, at, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder),
+        onWindow: (window, trial) => {
+          profile?.window(window)
+          progress.window(trial)
+          if (options.verbose)
+            progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
+        },
+      },
+    )
+    const isWithin = meetsThreshold(level.percentile?.us ?? level.latency.averageUs, settings)
     progress.end()
-    print(levelText(load.mode, level))
-    if (!meetsThreshold)
-      print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
+    print(levelText(mode, level))
+    if (!isWithin) print(`Measured latency went over the set limit of ${latencyThresholdMs} msec. \n`)
     else if (signal.aborted) tellLine('interrupted: these are the results up to then')
     else if (!level.stable)
-      tellLine(
-        level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level),
-      )
+      tellLine(level.requestCount === 0 ? nothingAnswered(mode, at) : unstable(settings, at))
+    return { result: level, meetsThreshold: isWithin }
   }
   try {
-    const result = await runLevels(target, settings, shown, {
-      signal,
-      onLevel: (level) => ({
-        ...(profile === null ? {} : { log: profile.begin(load.mode, level) }),
-        onStart: (recorder) =>
-          progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder),
-      }),
-      onWindow: (window, trial) => {
-        profile?.window(window)
-        progress.window(trial)
-        if (options.verbose)
-          progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
-      },
-      onResult: tellLevel,
-    })
-    print(summaryText(load.mode, result.levels))
+    const levels = await searchLevels(searchOf(settings), measureLevel, signal)
+    print(summaryText(mode, levels))
     // As in perf_analyzer: a single unstable level is a failure. An unstable level after others ends the
     // search, and the earlier ones are valid.
-    const failed = result.levels.length === 1 && !result.levels[0]!.stable && !signal.aborted
-    return { result, exitCode: failed ? perfExitCodes.unstable : 0 }
+    const failed = levels.length === 1 && !levels[0]!.stable && !signal.aborted
+    return {
+      result: resultOf(target, shown, { mode, levels }),
+      exitCode: failed ? perfExitCodes.unstable : 0,
+    }
   } finally {
     progress.end()
   }

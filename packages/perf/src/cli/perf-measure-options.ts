@@ -153,31 +153,30 @@ export function measureSettings(
   }
 }
 
-function loadOf(
-  {
-    concurrencyRange,
-    requestRateRange,
-    requestDistribution,
-    requestIntervals,
-    periodicConcurrencyRange,
-    requestPeriod,
-  }: MeasureOptions,
-  command: Command,
-): LoadSettings {
+function loadOf(options: MeasureOptions, command: Command): LoadSettings {
   const given = {
-    '--concurrency-range': concurrencyRange,
-    '--request-rate-range': requestRateRange,
-    '--request-intervals': requestIntervals,
-    '--periodic-concurrency-range': periodicConcurrencyRange,
+    '--concurrency-range': options.concurrencyRange,
+    '--request-rate-range': options.requestRateRange,
+    '--request-intervals': options.requestIntervals,
+    '--periodic-concurrency-range': options.periodicConcurrencyRange,
   }
-  const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]))
+  const names = namesOfGiven(given)
   if (names.length > 1) command.error(`error: ${names.join(' and ')} cannot be used together: give one`)
+  const { requestRateRange, requestDistribution, requestIntervals, periodicConcurrencyRange } = options
   if (requestRateRange !== undefined)
     return { mode: 'request-rate', range: requestRateRange, distribution: requestDistribution }
   if (requestIntervals !== undefined) return { mode: 'request-intervals', intervalsUs: requestIntervals }
   if (periodicConcurrencyRange !== undefined)
-    return { mode: 'periodic-concurrency', steps: { ...periodicConcurrencyRange, period: requestPeriod } }
-  return { mode: 'concurrency', range: concurrencyRange ?? { start: 1, end: 1, step: 1 } }
+    return {
+      mode: 'periodic-concurrency',
+      steps: { ...periodicConcurrencyRange, period: options.requestPeriod },
+    }
+  return { mode: 'concurrency', range: options.concurrencyRange ?? { start: 1, end: 1, step: 1 } }
+}
+
+/** The options that have a value. */
+export function namesOfGiven(options: Readonly<Record<string, unknown>>): string[] {
+  return Object.keys(options).filter((name) => options[name] !== undefined)
 }
 
 function percentile(text: string): number {
@@ -265,10 +264,16 @@ export const list =
   (text: string): number[] =>
     text.split(',').map(whole(least))
 
-/** Adds a value to the earlier ones, for options that may be given several times. */
-export const collect =
-  <T>(read: (text: string) => T) =>
-  (text: string, before: readonly T[]): T[] => [...before, read(text)]
+/** An option that may be given several times. */
+export function several(
+  flags: string,
+  description: string,
+  read: (text: string) => unknown,
+  shownDefault = 'none',
+): Option {
+  const add = (text: string, before: readonly unknown[]) => [...before, read(text)]
+  return new Option(flags, `${description}; repeatable`).argParser(add).default([], shownDefault)
+}
 
 /** A bound of latency in milliseconds, in genai-perf's form (`request_latency:300`), or just the number. */
 function goodput(text: string): number {

@@ -4,7 +4,8 @@ import { invalidArgument, mulberry32, tellLine } from 'zerohop/internals'
 import { type OpenedModel, probe } from '../perf/open-target.ts'
 import { arrivalsOf, replay, ReplaySource } from '../perf/replay/replay.ts'
 import { levelText, settingsText, summaryText } from '../perf/report/console-report.ts'
-import { type PerfResult, resultOf } from '../perf/result.ts'
+import type { PerfResult } from '../perf/result-schema.ts'
+import { resultOf } from '../perf/result.ts'
 import { levelOptionsBut, type PerfContext, type PerfExtension, type PerfOptions } from './perf-extension.ts'
 import { inputSettings } from './perf-input-options.ts'
 import { perfExitCodes } from './perf-left-out.ts'
@@ -31,7 +32,6 @@ export const perfReplay: PerfExtension = {
   },
   leader: 'replay',
   unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
-  measures: ({ replay: file }) => file !== undefined,
   source: (options, opened, { seed }) => replaySource(options, opened, seed),
   measure: measureReplay,
 }

@@ -1,12 +1,11 @@
 import { basename } from 'node:path'
 import { Command } from 'commander'
-import { isSameFile, printJson } from 'zerohop/internals'
+import { isSameFile } from 'zerohop/internals'
 import { comparisonOf } from '../perf/html-report/comparison.ts'
 import { mostCompared, type NamedResult } from '../perf/html-report/report-page.ts'
 import { reportOf } from '../perf/html-report/report.ts'
-import { readSavedResult, savedText, writeWholeFile } from '../perf/html-report/saved-result.ts'
-import type { PerfExtension } from './perf-extension.ts'
-import { filePlace } from './perf-files.ts'
+import { readSavedResult, writeWholeFile } from '../perf/html-report/saved-result.ts'
+import { filePlace } from './perf-output.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: saved results as a page. */
 export const perfReport = new Command('perf-report')
@@ -29,22 +28,7 @@ export const perfReport = new Command('perf-report')
 function ownName(paths: readonly string[], index: number): string {
   const nameOf = (path: string) => basename(path, '.json')
   const own = paths[index]!
-  const isShared = paths.some((path, other) => other !== index && nameOf(path) === nameOf(own))
-  if (!isShared) return nameOf(own)
-  return paths.some((path, other) => other !== index && path === own) ? `${own} ${index + 1}` : own
-}
-
-/** `--report out.html` and `--json`: the result as a page, or for programs. */
-export const reportPage: PerfExtension = {
-  addOptions(command: Command) {
-    command
-      .optionsGroup('Output:')
-      .option('--report <file>', 'write an HTML page with charts of all levels', filePlace)
-      .option('--json [file]', 'print only JSON, or write JSON for zerohop perf-report', filePlace)
-  },
-  async report(result, { options }) {
-    if (options.json === true) printJson(result)
-    if (typeof options.json === 'string') await writeWholeFile('--json', options.json, savedText(result))
-    if (options.report !== undefined) await writeWholeFile('--report', options.report, reportOf(result))
-  },
+  const others = paths.toSpliced(index, 1)
+  if (!others.some((path) => nameOf(path) === nameOf(own))) return nameOf(own)
+  return others.includes(own) ? `${own} ${index + 1}` : own
 }

@@ -1,10 +1,10 @@
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load.ts'
 import { Metronome } from '../perf/load/open-loop.ts'
-import { type PerfResult, resultOf } from '../perf/result.ts'
+import type { PeakStep, PerfResult, ScenarioResult } from '../perf/result-schema.ts'
+import { resultOf } from '../perf/result.ts'
 import { findPeak, firstRate } from '../perf/scenarios/find-peak.ts'
 import { runScenario, type ScenarioSystem } from '../perf/scenarios/run-scenario.ts'
-import type { PeakStep, ScenarioResult } from '../perf/scenarios/judge-run.ts'
 import {
   resolveScenario,
   scenarioNames,
@@ -45,14 +45,13 @@ const madeUp = { fewest: 16, most: 1024, bytes: 64 * 2 ** 20 }
 
 /** `--scenario`: the scenarios of MLPerf's LoadGen. */
 export const scenarios: PerfExtension = {
-  addOptions: (command) => void addScenarioOptions(command),
+  addOptions: addScenarioOptions,
   leader: 'scenario',
   unheard: ({ scenario, inputs }) => [
     ...levelOptionsBut(),
     ...(scenario === 'server' ? [] : ['findPeakPerformance', 'findPeakPrecision', 'findPeakAttempts']),
     ...(inputs === 'both' ? ['inputs'] : []),
   ],
-  measures: ({ scenario }) => scenario !== undefined,
   measure: measureScenario,
 }
 

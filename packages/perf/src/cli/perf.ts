@@ -1,11 +1,10 @@
 import { Command } from 'commander'
-import { libraryVersion, invalidArgument, failureOf, tell, tellLine } from 'zerohop/internals'
+import { libraryVersion, invalidArgument, tellLine } from 'zerohop/internals'
 import { InferenceError, type Model } from 'zerohop'
 import { isMadeUp } from '../perf/input/generated-data.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget, probe } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
-import type { PerfResult } from '../perf/result.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf } from './perf-engine-options.ts'
 import { inputComparisons, rowChecks } from './perf-check-rows.ts'
@@ -19,26 +18,14 @@ import {
 } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf } from './perf-input-options.ts'
 import { ProfileExport } from '../perf/report/profile-export.ts'
-import { levelTable, refuseSharedFiles, requestExport } from './perf-files.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings } from './perf-measure-options.ts'
+import { addOutputOptions, refuseSharedFiles, writeOutputs } from './perf-output.ts'
 import { perfReplay } from './perf-replay.ts'
-import { reportPage } from './perf-report.ts'
 
-/** Extensions from other files. */
-const extensions: readonly PerfExtension[] = [
-  scenarios,
-  perfReplay,
-  rowChecks,
-  inputComparisons,
-  levelTable,
-  requestExport,
-  reportPage,
-]
-
-/** The options of each extension. */
-const ownOptions = new Map<PerfExtension, readonly string[]>()
+/** The other measurements, with their options. */
+const extensions = new Map<PerfExtension, readonly string[]>()
 
 /** The options that `--help` shows; `--help-all` shows the others, too. */
 const usualOptions = new Set(
@@ -67,13 +54,14 @@ function build(): Command {
   addInputOptions(command)
   addMeasureOptions(command)
   addEngineOptions(command)
-  command.optionsGroup('Output:').option('-v, --verbose', 'print each window', false)
-  for (const extension of extensions) {
+  addOutputOptions(command)
+  for (const extension of [scenarios, perfReplay, rowChecks, inputComparisons]) {
     const before = command.options.length
     extension.addOptions(command)
-    ownOptions.set(
+    const own = command.options.slice(before)
+    extensions.set(
       extension,
-      command.options.slice(before).map((option) => option.attributeName()),
+      own.map((option) => option.attributeName()),
     )
   }
   command
@@ -105,15 +93,19 @@ function build(): Command {
 
 async function run(options: PerfOptions, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
-  if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1)
+  const [measuring, another] = [...extensions.keys()].filter(
+    // In a scenario, --inputs is a setting of the scenario.
+    ({ leader }) => options[leader] !== undefined && !(leader === 'inputs' && options.scenario !== undefined),
+  )
+  if (another !== undefined)
     command.error(
       'error: --scenario, --replay, --check-rows and --inputs exclude each other, except --scenario with --inputs: give one',
     )
-  refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
+  refuseUnheard(command, extensions)
   refuseSharedFiles(options, command)
   const { signal, release } = interruptSignal()
   try {
-    await measureModel(options, settings, signal, command)
+    await measureModel(options, settings, measuring, signal, command)
   } catch (error) {
     if (error !== signal.reason || !signal.aborted) throw withHint(error, options.inputData)
     tellLine('interrupted before the first request')
@@ -141,21 +133,10 @@ function withHint(error: unknown, inputData: readonly string[]): unknown {
   return error
 }
 
-/**
- * Writes all requested outputs. If one cannot be written, the others still are. @throws the first failure,
- * after reporting the others.
- */
-async function reportAll(result: PerfResult, context: PerfContext): Promise<void> {
-  const failures: unknown[] = []
-  for (const extension of extensions)
-    await extension.report?.(result, context).catch((error: unknown) => failures.push(error))
-  for (const failure of failures.slice(1)) tell(failureOf(failure))
-  if (failures.length > 0) throw failures[0]
-}
-
 async function measureModel(
   options: PerfOptions,
   measured: PerfSettings,
+  measuring: PerfExtension | undefined,
   signal: AbortSignal,
   command: Command,
 ): Promise<void> {
@@ -172,7 +153,6 @@ async function measureModel(
     signal.throwIfAborted()
     checkProvider(options.provider, model)
     const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
-    const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source =
       (await measuring?.source?.(options, opened, settings)) ??
       (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
@@ -189,10 +169,9 @@ async function measureModel(
       print: options.json === true ? () => {} : (text) => void process.stdout.write(text),
     }
     if (measuring === undefined) await probe(target, signal)
-    const { result, exitCode = 0 } =
-      measuring === undefined ? await measureLevels(context) : await measuring.measure!(context)
+    const { result, exitCode } = await (measuring?.measure ?? measureLevels)(context)
     process.exitCode ??= exitCode // unless writing has failed
-    await reportAll({ ...result, given }, context)
+    await writeOutputs({ ...result, given }, context)
   } finally {
     await opened.engine.destroy()
   }

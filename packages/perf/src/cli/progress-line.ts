@@ -1,7 +1,7 @@
 import { SingleBar } from 'cli-progress'
 import type { Recorder } from '../perf/load/recorder.ts'
 import { levelNames, shownLevel } from '../perf/report/console-report.ts'
-import type { LoadMode } from '../perf/result.ts'
+import type { LoadMode } from '../perf/result-schema.ts'
 import type { SendSample } from '../perf/scenarios/run-scenario.ts'
 import type { TuneListener } from '../tune/tune-settings.ts'
 

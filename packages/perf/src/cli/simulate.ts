@@ -26,7 +26,8 @@ import {
   type SimulationOptions,
 } from '../simulation/simulate.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
-import { above, list, whole } from './perf-measure-options.ts'
+import { withoutUndefined } from '../without-undefined.ts'
+import { above, list, namesOfGiven, whole } from './perf-measure-options.ts'
 import {
   knownService,
   type KnownService,
@@ -194,8 +195,11 @@ async function simulatedRequests(
   options: SimulateOptions,
 ): Promise<{ arrivals: SimulatedArrivals; recording: readonly Arrival[] | null }> {
   const { replay, replayModel = null, speed, requestRate, concurrency } = options
-  const given = { '--replay': replay, '--request-rate': requestRate, '--concurrency': concurrency }
-  const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]))
+  const names = namesOfGiven({
+    '--replay': replay,
+    '--request-rate': requestRate,
+    '--concurrency': concurrency,
+  })
   if (names.length !== 1)
     throw usage(
       `give one of --replay, --request-rate and --concurrency${names.length === 0 ? '' : `, not ${names.join(' and ')}`}`,
@@ -209,21 +213,20 @@ async function simulatedRequests(
 }
 
 function service(text: string): ServiceTime[] {
-  const table = text.split(',').map((pair) => {
-    const [rows = '', ms = '', ...more] = pair.split(':')
-    if (rows === '' || ms === '' || more.length > 0)
-      throw new InvalidArgumentError('Expected rows:ms,..., such as 1:5,8:21.')
-    return { rows: whole(1)(rows), ms: above(0)(ms) }
-  })
-  return table.sort((a, b) => a.rows - b.rows)
+  const read = (rows: string, ms: string) => ({ rows: whole(1)(rows), ms: above(0)(ms) })
+  return pairs(text, 'rows:ms,..., such as 1:5,8:21', read).sort((a, b) => a.rows - b.rows)
 }
 
 function costs(text: string): CostShare[] {
+  const read = (cost: string, share: string) => ({ cost: above(0)(cost), share: above(0)(share) })
+  return pairs(text, 'cost:share,..., such as 37:0.9,400:0.1', read)
+}
+
+function pairs<T>(text: string, form: string, read: (first: string, second: string) => T): T[] {
   return text.split(',').map((pair) => {
-    const [cost = '', share = '', ...more] = pair.split(':')
-    if (cost === '' || share === '' || more.length > 0)
-      throw new InvalidArgumentError('Expected cost:share,..., such as 37:0.9,400:0.1.')
-    return { cost: above(0)(cost), share: above(0)(share) }
+    const [first = '', second = '', ...more] = pair.split(':')
+    if (first === '' || second === '' || more.length > 0) throw new InvalidArgumentError(`Expected ${form}.`)
+    return read(first, second)
   })
 }
 
@@ -261,14 +264,8 @@ function withoutTarget({ targetMs, ...others }: SimulationResult): object {
 }
 
 /** The given costs of requests. */
-function simulatedCosts({
-  costs: mix,
-  joinBy,
-  maxBatchCost,
-  maxPaddingShare,
-  service,
-  maxBatchSize,
-}: SimulateOptions): Pick<SimulationOptions, 'costs'> {
+function simulatedCosts(options: SimulateOptions): Pick<SimulationOptions, 'costs'> {
+  const { costs: mix, joinBy, maxBatchCost, maxPaddingShare } = options
   const isLimited = maxBatchCost !== undefined || maxPaddingShare !== undefined
   if (mix === undefined) {
     if (isLimited) throw usage('--max-batch-cost and --max-padding-share need --costs')
@@ -278,16 +275,9 @@ function simulatedCosts({
     throw usage(
       '--max-batch-cost and --max-padding-share have no effect with --join-by arrival: omit one or the other',
     )
-  if (service === undefined || maxBatchSize === undefined)
+  if (options.service === undefined || options.maxBatchSize === undefined)
     throw usage('--costs needs --service, with run times by cost, and --max-batch-size')
-  return {
-    costs: {
-      mix,
-      joinBy,
-      ...(maxBatchCost === undefined ? {} : { maxBatchCost }),
-      ...(maxPaddingShare === undefined ? {} : { maxPaddingShare }),
-    },
-  }
+  return { costs: withoutUndefined({ mix, joinBy, maxBatchCost, maxPaddingShare }) }
 }
 
 /** A prediction, next to the recording if that had the same configuration, and how reliable it is. */
@@ -322,23 +312,18 @@ function simulationText(
   for (const [name, cell] of lines)
     table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
   const { batches, costs, utilisation, maxQueued, refused, dropped } = predicted
-  const byRows = Object.entries(batches)
-    .map(([rows, count]) => `${rows}: ${count}`)
-    .join(', ')
+  const byRows = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`)
   const rest = [
     configurationText(configuration),
-    `batches by rows: ${byRows}`,
-    ...(costs === null
-      ? []
-      : [
-          `a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`,
-        ]),
+    `batches by rows: ${byRows.join(', ')}`,
+    costs !== null &&
+      `a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`,
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
-    ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
-    ...(check === null ? [] : [checkText(check)]),
+    refused + dropped > 0 && `refused: ${refused}; dropped from the queue: ${dropped}`,
+    check !== null && checkText(check),
     ...(sizes === null ? [] : sizesText(sizes)),
   ]
-  return `${table.toString()}\n${rest.join('\n')}\n`
+  return `${table.toString()}\n${rest.filter((line) => line !== false).join('\n')}\n`
 }
 
 function checkText({ p99Off, throughputOff }: PredictionCheck): string {
@@ -351,28 +336,20 @@ function checkText({ p99Off, throughputOff }: PredictionCheck): string {
 function sizesText({ batches, neverRan, seldomRan, isTrusted }: SeldomSizes): string[] {
   if (neverRan + seldomRan === 0) return []
   const told = `of ${batches} predicted batches, ${neverRan} have sizes that never ran in the recording, and ${seldomRan} sizes that ran fewer than ${fewestRuns} times: their run times are estimated from other sizes`
-  return isTrusted
-    ? [told]
-    : [
-        told,
-        `not reliable: that is more than ${trustedSeldomShare * 100} % of the batches; measure their times with -m model.onnx, or give them by --service`,
-      ]
+  const doubt = `not reliable: that is more than ${trustedSeldomShare * 100} % of the batches; measure their times with -m model.onnx, or give them by --service`
+  return isTrusted ? [told] : [told, doubt]
 }
 
-function configurationText({
-  instances,
-  maxBatchSize,
-  joinRequests,
-  preferredBatchSizes,
-  maxQueueDelayMs,
-  latencyTargetMs,
-}: Parameters<typeof simulationText>[2]): string {
+function configurationText(configuration: Parameters<typeof simulationText>[2]): string {
+  const { instances, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs } = configuration
   const parts = [
     instances === 1 ? '1 instance' : `${instances} instances`,
-    joinRequests ? `batches of up to ${maxBatchSize} rows` : 'each request by itself',
-    ...(preferredBatchSizes.length === 0 ? [] : [`preferably ${preferredBatchSizes.join(', ')}`]),
-    ...(maxQueueDelayMs === 0 ? [] : [`a delay of ${maxQueueDelayMs} ms`]),
-    ...(latencyTargetMs === 0 ? [] : [`a latency target of ${latencyTargetMs} ms`]),
+    configuration.joinRequests
+      ? `batches of up to ${configuration.maxBatchSize} rows`
+      : 'each request by itself',
+    preferredBatchSizes.length > 0 && `preferably ${preferredBatchSizes.join(', ')}`,
+    maxQueueDelayMs > 0 && `a delay of ${maxQueueDelayMs} ms`,
+    latencyTargetMs > 0 && `a latency target of ${latencyTargetMs} ms`,
   ]
-  return `predicted for ${parts.join(', ')}`
+  return `predicted for ${parts.filter((part) => part !== false).join(', ')}`
 }

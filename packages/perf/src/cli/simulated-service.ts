@@ -15,6 +15,8 @@ import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
 import { oneLevel } from '../simulation/simulated-queue.ts'
 import { bucketOf } from '../simulation/traffic.ts'
+import { grouped } from '../grouped.ts'
+import { withoutUndefined } from '../without-undefined.ts'
 import type { SimulateOptions } from './simulate.ts'
 
 /** A model's run times, rows and instances. */
@@ -35,27 +37,21 @@ export async function knownService(
     throw usage('run times are not recorded: give --service or --model')
   const config = configIn(recording ?? [])
   const instances = options.instances ?? config?.instances ?? Math.max(1, instancesIn(recording ?? []))
+  const maxBatchSize = options.maxBatchSize ?? config?.maxBatchSize
   const given =
     slowdown === undefined
-      ? undefined
-      : Array.from({ length: instances }, (_, others) => 1 + others * (slowdown - 1))
-  if (model !== undefined)
-    return {
-      ...(await measuredService(
-        model,
-        instances,
-        { ...options, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize },
-        recording,
-      )),
-      ...(given === undefined ? {} : { slowdown: given }),
-    }
-  const more = given === undefined ? {} : { slowdown: given }
+      ? {}
+      : { slowdown: Array.from({ length: instances }, (_, others) => 1 + others * (slowdown - 1)) }
+  if (model !== undefined) {
+    const measured = await measuredService(model, instances, { ...options, maxBatchSize }, recording ?? [])
+    return { ...measured, ...given }
+  }
   if (service !== undefined)
     return {
       serviceTimes: service,
       instances,
-      maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? service.at(-1)!.rows,
-      ...more,
+      maxBatchSize: maxBatchSize ?? service.at(-1)!.rows,
+      ...given,
     }
   const recorded = recordedService(recording ?? [])
   if (recorded === null)
@@ -65,12 +61,7 @@ export async function knownService(
       'a recording without runs',
     )
   const largest = recorded.serviceTimes.recorded.reduce((most, { rows }) => Math.max(most, rows), 1)
-  return {
-    ...recorded,
-    instances,
-    maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? largest,
-    ...more,
-  }
+  return { ...recorded, instances, maxBatchSize: maxBatchSize ?? largest, ...given }
 }
 
 /** The recorded run times; `null` if there are none. */
@@ -90,20 +81,17 @@ async function measuredService(
   options: Pick<SimulateOptions, 'calibrationSeconds' | 'seed'> & {
     readonly maxBatchSize: number | undefined
   },
-  recording: readonly Arrival[] | null,
+  recording: readonly Arrival[],
 ): Promise<KnownService> {
   const { calibrationSeconds, maxBatchSize } = options
   const opened = await openTarget({
     model: path,
-    config: () => ({
-      instanceGroup: [{ kind: 'cpu', count: instances }],
-      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
-    }),
+    config: withoutUndefined({ instanceGroup: [{ kind: 'cpu', count: instances }], maxBatchSize }),
   })
   try {
     const { metadata } = opened.model
     const largest = Math.max(1, metadata.maxBatchSize)
-    const shapes = shapesOf(recording ?? [])
+    const shapes = shapesOf(recording)
     const random = mulberry32(options.seed)
     const data = { kind: 'random', stringLength: 128, stringData: null } as const
     const serviceTimes: ServiceTime[] = []
@@ -146,21 +134,17 @@ async function measuredService(
 
 /** Dims of a row, by bucket; a single entry without dims if all shapes are fixed. */
 function shapesOf(recording: readonly Arrival[]): Map<string, ReadonlyMap<string, readonly number[]>> {
-  const seen = new Map<string, { count: number; dims: ReadonlyMap<string, readonly number[]> }>()
-  for (const arrival of recording) {
-    const key = bucketOf(arrival)
-    const known = seen.get(key)
-    if (known !== undefined) known.count++
-    else {
-      const own = Object.entries(arrival.dims ?? {}).map(
-        ([name, dims]) => [name, dims[0] === arrival.rows ? dims.slice(1) : dims] as const,
+  if (recording.length === 0) return new Map([['', new Map()]])
+  const byFrequency = [...grouped(recording, bucketOf)].sort(([, a], [, b]) => b.length - a.length)
+  return new Map(
+    byFrequency.slice(0, mostShapes).map(([key, [arrival]]) => {
+      const { rows, dims = {} } = arrival!
+      const ofRow = Object.entries(dims).map(
+        ([name, own]) => [name, own[0] === rows ? own.slice(1) : own] as const,
       )
-      seen.set(key, { count: 1, dims: new Map(own) })
-    }
-  }
-  if (seen.size === 0) return new Map([['', new Map()]])
-  const frequent = [...seen].sort(([, a], [, b]) => b.count - a.count).slice(0, mostShapes)
-  return new Map(frequent.map(([key, { dims }]) => [key, dims]))
+      return [key, new Map(ofRow)]
+    }),
+  )
 }
 
 /** Fields of a simulation that a model's configuration also has. */

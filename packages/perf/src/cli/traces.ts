@@ -85,8 +85,8 @@ function* textOf(
   if (verbose) yield* jsonOf(traces!)
   yield `File: ${escaped(path)}\n`
   if (showTrace) for (const trace of traces!) yield traceText(harmless(trace))
-  for (const summary of models) yield summaryText(harmlessSummary(summary))
-  yield dataFlowText(withTensors.map(harmless))
+  for (const summary of models) yield summaryText(harmless(summary))
+  yield dataFlowText(harmless(withTensors))
 }
 
 /** A JSON array, serialised one trace at a time. */
@@ -98,30 +98,13 @@ function* jsonOf(traces: readonly Trace[]): Generator<string> {
   yield traces.length === 0 ? '[]\n' : '\n]\n'
 }
 
-/** A trace without control characters in its texts. */
-function harmless(trace: Trace): Trace {
-  return {
-    ...trace,
-    model: escaped(trace.model),
-    ...(trace.error !== undefined && { error: escaped(trace.error) }),
-    timestamps: trace.timestamps.map(({ name, ns }) => ({ name: escaped(name), ns })),
-    tensors: trace.tensors.map(({ activity, name, data, shape, dtype }) => ({
-      activity: escaped(activity),
-      name: escaped(name),
-      data: escaped(data),
-      shape,
-      dtype,
-    })),
-  }
-}
-
-function harmlessSummary(summary: ModelSummary): ModelSummary {
-  const failures = Object.entries(summary.failures).map(([why, count]) => [escaped(why), count])
-  return {
-    ...summary,
-    model: escaped(summary.model),
-    failures: Object.fromEntries(failures) as ModelSummary['failures'],
-  }
+/** A copy without control characters in its texts. */
+function harmless<T>(value: T): T {
+  if (typeof value === 'string') return escaped(value) as T
+  if (Array.isArray(value)) return value.map(harmless) as T
+  if (typeof value !== 'object' || value === null) return value
+  const fields = Object.entries(value).map(([name, own]) => [escaped(name), harmless(own as unknown)])
+  return Object.fromEntries(fields) as T
 }
 
 interface ExportOptions {

@@ -12,15 +12,15 @@ import {
   usualExitCodes,
 } from 'zerohop/internals'
 import { budgetsOf, configJson, configText, type Load } from '../tune/configuration.ts'
-import { MachineLoad } from '../tune/machine-load.ts'
-import type { TunedRow, TuneResult } from '../tune/outcome.ts'
+import { watchMachineLoad } from '../tune/machine-load.ts'
+import type { Measurement, TunedRow, TuneResult } from '../tune/outcome.ts'
 import type { Goal, TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { withoutUndefined } from '../without-undefined.ts'
-import { addPlugin, json, type NamedPlugin, providersOf } from './perf-engine-options.ts'
+import { json, type NamedPlugin, plugin, providersOf } from './perf-engine-options.ts'
 import { shape } from './perf-input-options.ts'
-import { above, collect, list, whole } from './perf-measure-options.ts'
+import { above, list, several, whole } from './perf-measure-options.ts'
 import { TuneProgress } from './progress-line.ts'
 
 /** Options of `zerohop tune`, in commander's form. */
@@ -75,13 +75,13 @@ export const tune = addTuneOptions(new Command('tune'))
     const settings = settingsOf(path, options, output)
     checkFiles({ model: path, output, state: settings.statePath })
     const { signal, release } = interruptSignal()
-    const machine = MachineLoad.begin()
+    const noteOnLoad = watchMachineLoad()
     const progress = new TuneProgress(options.budget, process.stderr)
     const result = await findBest(settings, progress, signal).finally(() => {
       progress.stop()
       release()
     })
-    const load = machine?.note() ?? null
+    const load = noteOnLoad()
     const told = load === null ? result : { ...result, notes: [...result.notes, load] }
     if (options.json) printJson(told)
     else process.stdout.write(tuneText(told))
@@ -110,18 +110,14 @@ function addTuneOptions(command: Command): Command {
     .option('--budget <seconds>', 'longest duration in total', above(0), 120)
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows per request', whole(1), 1)
+    .addOption(several('--shape <name:dims>', 'dims of an input, without the batch, as IDS:1,128', shape))
     .addOption(
-      new Option('--shape <name:dims>', 'dims of an input, without the batch, as IDS:1,128; repeatable')
-        .argParser(collect(shape))
-        .default([], 'none'),
-    )
-    .addOption(
-      new Option(
+      several(
         '--input-data <what>',
-        'data of requests: random, zero, NAME:zero for one input, a JSON file or a folder, as in zerohop perf; repeatable',
-      )
-        .argParser(collect(String))
-        .default([], 'random'),
+        'data of requests: random, zero, NAME:zero for one input, a JSON file or a folder, as in zerohop perf',
+        String,
+        'random',
+      ),
     )
     .optionsGroup('Search space:')
     .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... up to the cores)', list(1))
@@ -147,11 +143,7 @@ function addTuneOptions(command: Command): Command {
     )
     .optionsGroup('Fixed settings:')
     .option('--provider <kind>', 'auto, cpu, cuda, webgpu, or the name of a --plugin', 'auto')
-    .addOption(
-      new Option('--plugin <name=library>', 'provider plugin; repeatable')
-        .argParser(addPlugin)
-        .default([], 'none'),
-    )
+    .addOption(several('--plugin <name=library>', 'provider plugin', plugin))
     .addOption(
       new Option('--model-config <json>', 'other options of engine.load(), as JSON or a JSON file')
         .argParser(json)
@@ -337,78 +329,57 @@ function tuneText({ best, isConfirmed, rows, notes, end, seconds, judgedBy }: Tu
   ].join('\n')
 }
 
-function cells(
-  {
-    candidate: { configuration, load },
-    isDefault,
-    measured,
-    rounds,
-    isKept,
-    toDefault,
-    spread,
-    failure,
-    ...judged
-  }: TunedRow,
-  isBest: boolean,
-  judgedBy: Goal,
-): string[] {
+function cells(row: TunedRow, isBest: boolean, judgedBy: Goal): string[] {
+  const { measured, toDefault, spread, failure } = row
+  const { configuration, load } = row.candidate
   const { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost } = configuration
   const remarks = [
-    ...(isBest ? ['best'] : []),
-    ...(isDefault ? ['default'] : []),
-    ...(failure !== null
-      ? [oneLine(failure).slice(0, 60)]
-      : !isKept && measured !== null
-        ? [overText({ rounds, measured, ...judged }, judgedBy)]
-        : []),
-  ]
-  const its = [
-    instances,
-    threads,
-    maxBatchCost === undefined ? maxBatchSize : `${maxBatchSize}, cost ${maxBatchCost}`,
-    maxQueueDelayMs,
-  ].map(String)
-  const of = loadText(load)
-  if (measured === null) return [...its, of, '', '', '', '', '', '', String(rounds), remarks.join(', ')]
-  const { rowsPerSecond, p50Ms, p99Ms, memoryBytes } = measured
+    isBest && 'best',
+    row.isDefault && 'default',
+    failure !== null
+      ? oneLine(failure).slice(0, 60)
+      : !row.isKept && measured !== null && overText(row, measured, judgedBy),
+  ].filter((remark) => remark !== false)
+  const figures =
+    measured === null
+      ? ['', '', '', '', '', '']
+      : [
+          figure(measured.rowsPerSecond),
+          toDefault === null ? '' : `${toDefault.toFixed(2)}x`,
+          spread === null ? '' : `±${(spread * 100).toFixed(0)} %`,
+          figure(measured.p50Ms),
+          figure(measured.p99Ms),
+          (measured.memoryBytes / 1e6).toFixed(0),
+        ]
+  const batch = maxBatchCost === undefined ? maxBatchSize : `${maxBatchSize}, cost ${maxBatchCost}`
   return [
-    ...its,
-    of,
-    figure(rowsPerSecond),
-    toDefault === null ? '' : `${toDefault.toFixed(2)}x`,
-    spread === null ? '' : `±${(spread * 100).toFixed(0)} %`,
-    figure(p50Ms),
-    figure(p99Ms),
-    (memoryBytes / 1e6).toFixed(0),
-    String(rounds),
+    ...[instances, threads, batch, maxQueueDelayMs].map(String),
+    loadText(load),
+    ...figures,
+    String(row.rounds),
     remarks.join(', '),
   ]
 }
 
 /** Why a row misses its limits, as its medians may be within them. */
 function overText(
-  {
-    rounds,
-    roundsOver,
-    worstP99Ms,
-    measured,
-  }: Pick<TunedRow, 'rounds' | 'roundsOver' | 'worstP99Ms' | 'measured'>,
+  { rounds, roundsOver, worstP99Ms }: TunedRow,
+  measured: Measurement,
   { p99Ms = Infinity, memoryBytes = Infinity }: Goal,
 ): string {
-  const which = [
-    ...(worstP99Ms! > p99Ms ? [`worst p99 ${figure(worstP99Ms!)} ms`] : []),
-    ...(measured!.memoryBytes > memoryBytes ? ['memory'] : []),
+  const reasons = [
+    `missed a bound in ${roundsOver} of ${rounds} ${rounds === 1 ? 'round' : 'rounds'}`,
+    worstP99Ms! > p99Ms && `worst p99 ${figure(worstP99Ms!)} ms`,
+    measured.memoryBytes > memoryBytes && 'memory',
   ]
-  return [`missed a bound in ${roundsOver} of ${rounds} ${rounds === 1 ? 'round' : 'rounds'}`, ...which].join(
-    ', ',
-  )
+  return reasons.filter((reason) => reason !== false).join(', ')
 }
 
 function judgedText({ p99Ms, memoryBytes }: Goal, rows: readonly TunedRow[]): string[] {
   const bounds = [
-    ...(p99Ms === undefined ? [] : [`a p99 of ${figure(p99Ms)} ms`]),
-    ...(memoryBytes === undefined ? [] : [`${(memoryBytes / 1e6).toFixed(0)} MB`]),
-  ]
+    p99Ms !== undefined && `a p99 of ${figure(p99Ms)} ms`,
+    memoryBytes !== undefined && `${(memoryBytes / 1e6).toFixed(0)} MB`,
+  ].filter((bound) => bound !== false)
   if (bounds.length === 0 || rows.every(({ measured }) => measured === null)) return []
   return [
     `a configuration misses a bound if it exceeds ${bounds.join(' or ')} in a quarter of its rounds; the table shows medians`,

@@ -1,5 +1,5 @@
 import type { SampleSource } from './input/sample-source.ts'
-import { ClosedLoop, PeriodicConcurrency } from './load/closed-loop.ts'
+import { ClosedLoop } from './load/closed-loop.ts'
 import { type Load, loadClock, type LoadClock } from './load/load.ts'
 import {
   constantSchedule,
@@ -13,7 +13,8 @@ import {
 import { Recorder, type RequestLog } from './load/recorder.ts'
 import { type PerfTarget, sender } from './open-target.ts'
 import type { MeasureSettings, PerfSettings } from './perf-settings.ts'
-import { levelResult, type LevelResult, type MeasuredWindow } from './result.ts'
+import type { LevelResult } from './result-schema.ts'
+import { levelResult, type MeasuredWindow } from './result.ts'
 import { countedWindow, warmedUp, type WindowRun, windowsUntilStable, WindowWatch } from './windows.ts'
 
 /** One level of load: its name, and its load. A load is used once. */
@@ -74,15 +75,7 @@ export async function measure(
       await endSequences(model, source)
     }
   }
-  const { percentile, goodputMs } = settings
-  return levelResult(windows, target, {
-    level,
-    stable,
-    isScheduled: load.isOpen,
-    pendingCount,
-    percentile,
-    goodputMs,
-  })
+  return levelResult(windows, target, settings, { level, stable, isScheduled: load.isOpen, pendingCount })
 }
 
 /** Open sequences would disturb the next level's. */
@@ -108,7 +101,7 @@ export function loadOf(
     case 'concurrency':
       return new ClosedLoop(source, level, count)
     case 'periodic-concurrency':
-      return new PeriodicConcurrency(source, load.steps)
+      return new ClosedLoop(source, load.steps.start, Infinity, load.steps)
     case 'request-intervals':
       return open(intervalSchedule(load.intervalsUs))
     case 'request-rate':

@@ -13,7 +13,8 @@ import {
 import { invalidArgument, isFolder, readModelFolder, type VersionConfig } from 'zerohop/internals'
 import { checkAnswer, type SampleSource } from './input/sample-source.ts'
 import type { Send } from './load/load.ts'
-import { machineFacts, type PerfResult } from './result.ts'
+import type { PerfResult } from './result-schema.ts'
+import { machineFacts } from './result.ts'
 
 const mostNames = 20
 
@@ -50,14 +51,8 @@ export interface OpenedModel {
  * @throws InferenceError as `engine.load()` does; `ERR_MODEL_NOT_FOUND` if there is neither a file nor a
  * repository's model.
  */
-export async function openTarget({
-  model: path,
-  repository,
-  version,
-  engine: options,
-  config: given = {},
-  signal,
-}: TargetSettings): Promise<OpenedModel> {
+export async function openTarget(target: TargetSettings): Promise<OpenedModel> {
+  const { model: path, repository, version, engine: options, config: given = {}, signal } = target
   const engine = new InferenceEngine(options)
   try {
     const overrides = typeof given === 'function' ? given : () => given

@@ -1,47 +1,8 @@
-import { loadOf, measure, type MeasureHooks } from './measure.ts'
 import type { PerfSettings } from './perf-settings.ts'
-import type { PerfTarget } from './open-target.ts'
-import { type LevelResult, type PerfResult, resultOf } from './result.ts'
-import { meetsThreshold } from './windows.ts'
+import type { LevelResult } from './result-schema.ts'
 
-/** Optional inputs of a run. */
-interface RunHooks extends Omit<MeasureHooks, 'log' | 'onStart'> {
-  /** Called before a level is measured; returns hooks for that level. */
-  readonly onLevel?: (level: number) => Pick<MeasureHooks, 'log' | 'onStart'>
-  readonly onResult?: (result: LevelResult, meetsThreshold: boolean) => void
-}
-
-/**
- * Measures a model at all levels of the settings.
- *
- * @param shown the settings as shown in the result.
- */
-export async function runLevels(
-  target: PerfTarget,
-  settings: PerfSettings,
-  shown: PerfResult['settings'],
-  hooks: RunHooks = {},
-): Promise<PerfResult> {
-  const measureLevel = async (level: number) => {
-    const { onLevel, onResult, ...rest } = hooks
-    const load = loadOf(target.source, settings, level)
-    // A load that ends by itself is a single window.
-    const isWhole = settings.load.mode === 'periodic-concurrency'
-    const result = await measure(
-      target,
-      { level, load },
-      isWhole ? { ...settings, requestCount: 1 } : settings,
-      { ...rest, ...onLevel?.(level) },
-    )
-    const meets = meetsThreshold(result.percentile?.us ?? result.latency.averageUs, settings)
-    onResult?.(result, meets)
-    return { result, meetsThreshold: meets }
-  }
-  const levels = await searchLevels(searchOf(settings), measureLevel, hooks.signal)
-  return resultOf(target, shown, { mode: settings.load.mode, levels })
-}
-
-function searchOf({ load, binarySearch }: PerfSettings): SearchSettings {
+/** The levels of the settings. */
+export function searchOf({ load, binarySearch }: PerfSettings): SearchSettings {
   if ('range' in load) return { range: load.range, binarySearch }
   const level =
     load.mode === 'periodic-concurrency'

@@ -6,40 +6,13 @@ import {
   batchSizesOf,
   libraryVersion,
   paddingOf,
-  type ServerFigures,
   serverFigures,
   spanOf,
 } from 'zerohop/internals'
-import type { AccuracyResult } from './accuracy/check-rows.ts'
 import { DurationHistogram, LoadWindow } from './load/recorder.ts'
-import type { ComposedModel, PerfTarget } from './open-target.ts'
-import type { ScenarioResult } from './scenarios/judge-run.ts'
-
-/**
- * The result of `zerohop perf`, for its reports, the tuner and the benchmarks. Times are in microseconds
- * unless the name says otherwise.
- */
-export interface PerfResult {
-  readonly model: string
-  readonly version: number
-  /** Every setting that a repetition needs, under the names of the command line. */
-  readonly settings: Readonly<Record<string, unknown>>
-  /** The settings that were given; the others have their defaults. Left out if unknown. */
-  readonly given?: readonly string[]
-  /** Cores, processor, versions of Node, ONNX Runtime and zerohop. */
-  readonly machine: Readonly<Record<string, string | number>>
-  /** ISO 8601. */
-  readonly date: string
-  readonly mode: LoadMode
-  /** In the order of measurement. */
-  readonly levels: readonly LevelResult[]
-  /** The result of a LoadGen scenario (`--scenario`), which has no levels. */
-  readonly scenario?: ScenarioResult
-  /** The comparison of answers with those alone (`--check-rows`), which has no levels. */
-  readonly accuracy?: AccuracyResult
-  /** The levels by kind of requests (`--inputs`): one repeated request, or requests that never repeat. */
-  readonly inputs?: readonly InputLevels[]
-}
+import type { PerfTarget } from './open-target.ts'
+import type { MeasureSettings } from './perf-settings.ts'
+import type { LatencyFigures, LevelResult, PerfResult } from './result-schema.ts'
 
 /** A result of now. */
 export function resultOf(
@@ -50,116 +23,24 @@ export function resultOf(
   return { model: name, version, settings, machine, date: new Date().toISOString(), ...found }
 }
 
-/** The levels of a run with one kind of requests. */
-export interface InputLevels {
-  readonly inputs: 'same' | 'unique'
-  /** Number of different requests; `null` if they never repeat. */
-  readonly distinct: number | null
-  readonly levels: readonly LevelResult[]
-}
-
-/** How requests are sent: so many at once, or so many per second without waiting. */
-export type LoadMode =
-  | 'concurrency'
-  | 'request-rate'
-  | 'request-intervals'
-  | 'periodic-concurrency'
-  | 'replay'
-  | 'scenario'
-
-/** One level of load: the merged windows that it was judged by. */
-export interface LevelResult {
-  /** Concurrent requests, or requests per second; the speed of a replay. */
-  readonly level: number
-  /** Whether the last windows agreed within `--stability-percentage`. */
-  readonly stable: boolean
-  readonly windowSeconds: number
-  /** Requests answered within the windows. */
-  readonly requestCount: number
-  /** Rows of these requests. */
-  readonly inferenceCount: number
-  /** Rows per second. */
-  readonly inferencesPerSecond: number
-  /** From the intended moment of sending, if there is one, to the answer. */
-  readonly latency: LatencyFigures
-  /** Histogram of the latencies: ascending bounds, each with the count up to it and above the one before. */
-  readonly latencyHistogram: readonly { readonly upToUs: number; readonly count: number }[]
-  /** The engine's statistics of the same windows, as means per request. */
-  readonly server: ServerFigures
-  readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
-  /** Why batches were closed, with counts. */
-  readonly batchReasons: Readonly<Record<string, number>>
-  /** Share of padding in padded inputs; left out if nothing was padded. */
-  readonly paddingShare?: number
-  /** Failed requests by error code. */
-  readonly failures: Readonly<Record<string, number>>
-  /** How late requests were sent after the intended moment; `null` without intended moments. */
-  readonly sendLag: LatencyFigures | null
-  /** Requests sent more than 1 ms late. */
-  readonly delayedCount: number
-  /** How late the timers of the application's thread were. */
-  readonly eventLoopDelay: LatencyFigures
-  /** Cores that the process kept busy. */
-  readonly cpuCores: number
-  /** Answers within the bound, if one was given. */
-  readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
-  /** The models of an ensemble's steps; left out for other models. */
-  readonly composingModels?: readonly ComposingModel[]
-  /** Sequences begun; `null` for a model without sequences. */
-  readonly sequences: number | null
-  /**
-   * Scheduled requests that were not answered when the measurement ended. They are in no other count. Left
-   * out for other loads.
-   */
-  readonly unansweredCount?: number
-  /** Requests sent per second. */
-  readonly sentPerSecond: number
-  /** The user's own percentile of the latencies (`--percentile`); `null` without one. */
-  readonly percentile: { readonly percentile: number; readonly us: number } | null
-}
-
-/** The engine's statistics of one model of an ensemble, in the same windows. */
-interface ComposingModel {
-  readonly model: string
-  readonly version: number
-  readonly server: ServerFigures
-  readonly batchSizes: LevelResult['batchSizes']
-}
-
-/** Figures of many durations, in microseconds; zeros without durations. */
-export interface LatencyFigures {
-  readonly averageUs: number
-  readonly standardDeviationUs: number
-  readonly p50Us: number
-  readonly p90Us: number
-  readonly p95Us: number
-  readonly p99Us: number
-  readonly p999Us: number
-  readonly maxUs: number
-}
-
 /** Bars of the histogram per doubling of the latency. */
 const barsPerOctave = 8
 
-/** Facts about a level besides its windows. */
-interface LevelOutcome {
-  readonly level: number
-  readonly stable: boolean
-  /** Whether requests had intended moments of sending. */
-  readonly isScheduled: boolean
-  /** Requests in flight at the end. */
-  readonly pendingCount: number
-  /** The user's own percentile; `null` for none. */
-  readonly percentile: number | null
-  /** Answers within this time count as good; `null` for no bound. */
-  readonly goodputMs: number | null
-}
-
-/** Joins consecutive windows to the result of their level. */
+/**
+ * Joins consecutive windows to the result of their level.
+ *
+ * @param isScheduled whether requests had intended moments of sending.
+ * @param pendingCount requests in flight at the end.
+ */
 export function levelResult(
   windows: readonly MeasuredWindow[],
   { composingModels = [] }: Pick<PerfTarget, 'composingModels'>,
-  { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome,
+  { percentile, goodputMs }: Pick<MeasureSettings, 'percentile' | 'goodputMs'>,
+  {
+    isScheduled,
+    pendingCount,
+    ...level
+  }: Pick<LevelResult, 'level' | 'stable'> & { isScheduled: boolean; pendingCount: number },
 ): LevelResult {
   const load = new LoadWindow(0)
   const eventLoopDelay = new DurationHistogram()
@@ -172,8 +53,7 @@ export function levelResult(
   const perSecond = (count: number) => (seconds > 0 ? count / seconds : 0)
   const good = goodputMs === null ? 0 : latency.countUpTo(goodputMs * 1000)
   return {
-    level,
-    stable,
+    ...level,
     windowSeconds: seconds,
     requestCount: load.requestCount,
     inferenceCount: load.inferenceCount,
@@ -197,13 +77,12 @@ export function levelResult(
             perSecond: perSecond(good),
             share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount),
           },
-    ...(composingModels.length === 0
-      ? {}
-      : {
-          composingModels: composingModels.map((model, index) =>
-            composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!))),
-          ),
-        }),
+    ...(composingModels.length > 0 && {
+      composingModels: composingModels.map(({ name: model, version }, index) => {
+        const own = spanOf(windows.map(({ composing }) => composing[index]!))
+        return { model, version, server: serverFigures(own), batchSizes: batchSizesOf(own) }
+      }),
+    }),
     sequences:
       windows[0]!.sequences === null
         ? null
@@ -212,10 +91,6 @@ export function levelResult(
     sentPerSecond: perSecond(load.sentCount),
     percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
   }
-}
-
-function composingModel({ name, version }: ComposedModel, span: ReturnType<typeof spanOf>): ComposingModel {
-  return { model: name, version, server: serverFigures(span), batchSizes: batchSizesOf(span) }
 }
 
 /** The figures of many durations. */

@@ -32,14 +32,8 @@ interface Windows {
  * Measures windows until the last three agree or exceed the threshold, there have been `maxTrials`, or the
  * load has ended.
  */
-export async function windowsUntilStable({
-  recorder,
-  watch,
-  load,
-  settings,
-  signal,
-  onWindow,
-}: WindowRun): Promise<Windows> {
+export async function windowsUntilStable(run: WindowRun): Promise<Windows> {
+  const { recorder, watch, load, settings, signal, onWindow } = run
   const windows: MeasuredWindow[] = []
   const ended = endOf(load, signal)
   for (let trial = 1; trial <= settings.maxTrials; trial++) {
@@ -59,13 +53,8 @@ export async function windowsUntilStable({
 }
 
 /** The whole load as one window, from its first request to its last answer. */
-export async function countedWindow({
-  watch,
-  recorder,
-  load,
-  signal,
-  onWindow,
-}: WindowRun): Promise<Windows> {
+export async function countedWindow(run: WindowRun): Promise<Windows> {
+  const { watch, recorder, load, signal, onWindow } = run
   await untilAborted(endOf(load, signal))
   const window = watch.cut()
   const { firstSentMs, lastEndedMs } = recorder.span
@@ -80,13 +69,9 @@ export async function countedWindow({
  * Waits for the warm-up requests. The first window begins when the last of them ends; everything that ends
  * later is measured.
  */
-export async function warmedUp({
-  recorder,
-  watch,
-  load,
-  settings: { warmupRequestCount },
-  signal,
-}: WindowRun): Promise<void> {
+export async function warmedUp(run: WindowRun): Promise<void> {
+  const { recorder, watch, load, settings, signal } = run
+  const { warmupRequestCount } = settings
   if (warmupRequestCount === 0) return
   const controller = new AbortController()
   recorder.onceEnded(warmupRequestCount, () => {
@@ -165,17 +150,16 @@ export function throughputOf({ load }: MeasuredWindow): number {
  * @param isScheduled whether requests are sent by a schedule. Whether a request due at the edge of a window
  * falls inside is then chance, and is ignored.
  */
-function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
+function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled: boolean): boolean {
   if (windows.length < stableWindows) return false
-  const last = windows.slice(-stableWindows)
-  const throughputs = last.map(throughputOf)
+  const throughputs = windows.map(throughputOf)
   if (throughputs.some((throughput) => throughput === 0)) return false
-  const counts = last.map(({ load }) => load.requestCount + load.failureCount)
+  const counts = windows.map(({ load }) => load.requestCount + load.failureCount)
   const isSameSchedule = isScheduled && Math.max(...counts) - Math.min(...counts) <= 2
   return (
     (isSameSchedule || areClose(throughputs, rule.stability)) &&
     areClose(
-      last.map((window) => stabilisingUs(window, rule)),
+      windows.map((window) => stabilisingUs(window, rule)),
       rule.stability,
     )
   )
@@ -188,7 +172,7 @@ function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isSch
 function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
   return (
     windows.length >= stableWindows &&
-    windows.slice(-stableWindows).every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
+    windows.every((window) => !meetsThreshold(stabilisingUs(window, rule), rule))
   )
 }
 
@@ -197,7 +181,7 @@ function isTooSlow(windows: readonly MeasuredWindow[], rule: StabilityRule): boo
  * growth is small compared with the accumulated wait, so that they would seem to agree.
  */
 function fallsBehind(windows: readonly MeasuredWindow[]): boolean {
-  const last = windows.slice(-stableWindows).map(({ load }) => load)
+  const last = windows.map(({ load }) => load)
   if (last.some(({ failures }) => notSentCode in failures)) return true
   const [first, final] = [last[0]!, last.at(-1)!]
   const risesMs = (final.latency.averageUs - first.latency.averageUs) / 1000

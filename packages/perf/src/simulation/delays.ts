@@ -1,5 +1,6 @@
 import type { InlineOptions } from 'zerohop'
 import { mulberry32 } from 'zerohop/internals'
+import { grouped } from '../grouped.ts'
 import { lengthOf, localMedians, RecordedMoments, type RecordedRun } from './recorded-run.ts'
 import { SizeMedians } from './service-times.ts'
 
@@ -31,27 +32,17 @@ export interface Delays {
 }
 
 /** Constant delays. */
-export function constantDelays({
-  turnMs,
-  handOverMs,
-  betweenMs,
-  timerMs,
-  wakeMs,
-  gatherMs,
-  gatherRowMs,
-  scatterMs,
-  scatterRowMs,
-}: Required<Overheads>): Delays {
+export function constantDelays(of: Required<Overheads>): Delays {
   return {
-    turnMs: () => turnMs,
+    turnMs: () => of.turnMs,
     closingMs: () => 0,
-    handOverMs: () => handOverMs,
-    betweenMs: () => betweenMs,
-    timerMs: () => timerMs,
+    handOverMs: () => of.handOverMs,
+    betweenMs: () => of.betweenMs,
+    timerMs: () => of.timerMs,
     inlineMs: () => 0,
-    wakeMs: () => wakeMs,
-    gatherMs: (rows) => gatherMs + rows * gatherRowMs,
-    scatterMs: (rows) => scatterMs + rows * scatterRowMs,
+    wakeMs: () => of.wakeMs,
+    gatherMs: (rows) => of.gatherMs + rows * of.gatherRowMs,
+    scatterMs: (rows) => of.scatterMs + rows * of.scatterRowMs,
     answerMs: () => 0,
   }
 }
@@ -59,13 +50,14 @@ export function constantDelays({
 /** Delays as recorded near the same requests: a thread that was blocked then is blocked again. */
 export function recordedDelays(runs: readonly RecordedRun[], seed: number): Delays {
   const inOrder = runs.toSorted((a, b) => a.request - b.request)
-  const near = (of: (run: RecordedRun) => number | null | undefined, requestOf = firstRequest) => {
-    const series = new Series(inOrder, seed, of, requestOf)
-    return (request: number) => series.at(request)
-  }
-  const byRows = (of: (run: RecordedRun) => number | undefined) => {
-    const series = new SeriesByRows(inOrder, seed, of)
-    return (rows: number, request: number) => series.at(rows, request)
+  const near = (of: (run: RecordedRun) => number | null | undefined, requestOf = firstRequest) =>
+    delaysNear(inOrder, seed, of, requestOf)
+  /** Relative to the usual delay of as many rows. */
+  const byRows = (of: (run: RecordedRun) => number) => {
+    const ofRows = [...grouped(inOrder, ({ rows }) => rows)]
+    const usual = new SizeMedians(new Map(ofRows.map(([rows, own]) => [rows, own.map(of)])))
+    const beyond = near((run) => of(run) - usual.of(run.rows))
+    return (rows: number, request: number) => Math.max(0, usual.of(rows) + beyond(request))
   }
   return {
     turnMs: near(({ turnMs }) => turnMs),
@@ -75,8 +67,8 @@ export function recordedDelays(runs: readonly RecordedRun[], seed: number): Dela
     timerMs: near(({ timerMs }) => timerMs),
     inlineMs: near(({ inlineMs }) => inlineMs),
     wakeMs: near(({ wakeMs }) => wakeMs),
-    gatherMs: byRows(({ gatherMs }) => gatherMs),
-    scatterMs: byRows(({ scatterMs }) => scatterMs),
+    gatherMs: byRows(({ gatherMs }) => gatherMs ?? 0),
+    scatterMs: byRows(({ scatterMs }) => scatterMs ?? 0),
     answerMs: near(({ answerMs }) => answerMs),
   }
 }
@@ -84,52 +76,22 @@ export function recordedDelays(runs: readonly RecordedRun[], seed: number): Dela
 const firstRequest = ({ request }: RecordedRun): number => request
 const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1
 
-/** Values seen at some requests, relative to the usual value for their rows. */
-class SeriesByRows {
-  readonly #usual: SizeMedians
-  readonly #beyond: Series
-
-  constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | undefined) {
-    const byRows = new Map<number, number[]>()
-    for (const run of runs) {
-      const seen = byRows.get(run.rows)
-      if (seen === undefined) byRows.set(run.rows, [of(run) ?? 0])
-      else seen.push(of(run) ?? 0)
-    }
-    this.#usual = new SizeMedians(byRows)
-    this.#beyond = new Series(runs, seed, (run) => (of(run) ?? 0) - this.#usual.of(run.rows), firstRequest)
-  }
-
-  at(rows: number, request: number): number {
-    return Math.max(0, this.#usual.of(rows) + this.#beyond.at(request))
-  }
-}
-
-/** Values seen at some requests. */
-class Series {
-  readonly #ms: readonly number[]
-  /** The usual value near each. */
-  readonly #local: Float64Array
-  readonly #moments: RecordedMoments
-
-  /** @param requestOf the request number of a run. */
-  constructor(
-    runs: readonly RecordedRun[],
-    seed: number,
-    of: (run: RecordedRun) => number | null | undefined,
-    requestOf: (run: RecordedRun) => number,
-  ) {
-    const seen = runs.filter((run) => of(run) != null)
-    this.#ms = seen.map((run) => of(run)!)
-    this.#local = localMedians(Float64Array.from(this.#ms))
-    this.#moments = new RecordedMoments(seen.map(requestOf), lengthOf(runs), mulberry32(seed))
-  }
-
-  at(request: number): number {
-    if (this.#ms.length === 0) return 0
-    const { index, again } = this.#moments.take(request)
-    const [ms, usualMs] = [this.#ms[index]!, this.#local[index]!]
-    return again ? Math.min(ms, usualMs + Math.abs(usualMs)) : ms
+/** A delay by request, as seen at the runs near it. */
+function delaysNear(
+  runs: readonly RecordedRun[],
+  seed: number,
+  of: (run: RecordedRun) => number | null | undefined,
+  requestOf: (run: RecordedRun) => number,
+): (request: number) => number {
+  const seen = runs.filter((run) => of(run) != null)
+  if (seen.length === 0) return () => 0
+  const allMs = Float64Array.from(seen, (run) => of(run)!)
+  const usualMs = localMedians(allMs)
+  const moments = new RecordedMoments(seen.map(requestOf), lengthOf(runs), mulberry32(seed))
+  return (request) => {
+    const { index, again } = moments.take(request)
+    const [ms, usual] = [allMs[index]!, usualMs[index]!]
+    return again ? Math.min(ms, usual + Math.abs(usual)) : ms
   }
 }
 

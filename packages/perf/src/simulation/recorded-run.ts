@@ -1,11 +1,14 @@
 import { type Arrival, type ArrivalRun, defaultInline, type Random } from 'zerohop/internals'
-import type { Overheads } from './delays.ts'
+import type { Delays, Overheads } from './delays.ts'
 import type { SeldomSizes } from './service-times.ts'
 import { countUpTo, quantilesOf, type SimulationResult } from './simulation-result.ts'
 import { bucketOf, firstGivenUs } from './traffic.ts'
 
-/** A recorded run. */
-export interface RecordedRun {
+/**
+ * A recorded run, with the {@link Delays} around it; `null` or left out where the recording shows none: a batch that
+ * waited for an instance has no `turnMs`, for example, and a run that was not prefetched no `betweenMs`.
+ */
+export interface RecordedRun extends Readonly<Partial<Record<keyof Delays, number | null>>> {
   /** Start, in milliseconds since the first request. */
   readonly atMs: number
   /** The recorded request whose first run it was, counted from 0. */
@@ -16,28 +19,6 @@ export interface RecordedRun {
   /** Duration. */
   readonly ms: number
   readonly bucketKey: string
-  /**
-   * From its first request until its batch was formed; `null` or left out if that had to wait for an
-   * instance.
-   */
-  readonly turnMs?: number | null
-  /** From the request that filled it until its batch was formed, at once; otherwise `null` or left out. */
-  readonly closingMs?: number | null
-  /** From dispatching it until it started; `null` or left out if another ran before it. */
-  readonly handOverMs?: number | null
-  /** From the end of the run before until it started; `null` or left out if it was not prefetched. */
-  readonly betweenMs?: number | null
-  /** How late the timer was that closed its batch; otherwise `null` or left out. */
-  readonly timerMs?: number | null
-  /** From dispatching it until it started, if the application's thread ran it. */
-  readonly inlineMs?: number | null
-  /** From its end until the application's thread reacted. */
-  readonly wakeMs?: number | null
-  /** Gathering its rows; and scattering its outputs until the first answer. */
-  readonly gatherMs?: number
-  readonly scatterMs?: number
-  /** From one answer to the next; `null` or left out for a single answer. */
-  readonly answerMs?: number | null
 }
 
 /** Number of requests in a recording, as far as its runs show it. */

@@ -27,6 +27,7 @@ export interface SimulationInputs {
   readonly durations: RunDurations
   /** The run times with which a model calibrates itself. */
   readonly calibration: RunDurations
+  /** Factors by which runs get slower when 1, 2, ... run at once; the last one also holds for more. */
   readonly slowdown: readonly number[]
   readonly overheads: Required<Overheads>
   readonly delays: Delays
@@ -52,7 +53,7 @@ class Simulation {
   #offerScheduled = false
 
   constructor(inputs: SimulationInputs) {
-    const { traffic, models, settings, durations: service, calibration, slowdown, overheads, delays } = inputs
+    const { traffic, models, settings, calibration, delays } = inputs
     this.#inputs = inputs
     const virtual = this.#clock
     this.#lateClock = {
@@ -62,17 +63,7 @@ class Simulation {
       clearTimer: (timer) => virtual.clearTimer(timer),
     }
     this.#record = new SimulationRecord(traffic.count, settings.targetMs, inputs.timelineMs)
-    const context = {
-      clock: this.#clock,
-      thread: this.#thread,
-      service,
-      overheads,
-      delays,
-      slowdown,
-      record: this.#record,
-      traffic,
-      costs: inputs.costs,
-    }
+    const context = { ...inputs, clock: this.#clock, thread: this.#thread, record: this.#record }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
     for (let model = 0; model < models; model++)
@@ -116,7 +107,7 @@ class Simulation {
         for (const part of this.#parts.get(request.index) ?? []) if (part !== request) queue.withdraw(part)
       },
       revoke: (request) => {
-        if (!instances.ahead.revokeBatchOf(request)) return false
+        if (!instances.revokeBatchOf(request)) return false
         this.#reached.add(queue)
         this.#clock.setTimer(() => this.#offerSoon(0, request.index, request.index), 0) // not before it has left the queue
         return true
@@ -173,7 +164,7 @@ class Simulation {
     }
     if (cancelMs !== undefined) this.#clock.setTimer(() => this.#withdraw(queue, parts), cancelMs)
     this.#instances.note(queue)
-    this.#instances.ahead.yieldTo(model, first)
+    this.#instances.yieldTo(model, first)
     this.#reached.add(queue)
   }
 

@@ -1,8 +1,8 @@
 import { mulberry32, type LevelOptions, type Arrival } from 'zerohop/internals'
 import {
-  ClosedTraffic,
+  closedTraffic,
   type OpenArrivals,
-  OpenTraffic,
+  openTraffic,
   RecordedTraffic,
   type RowShare,
   schedule,
@@ -144,11 +144,11 @@ function trafficOf(
 ): Traffic {
   switch (arrivals.kind) {
     case 'closed':
-      return new ClosedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
+      return closedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
     case 'recorded':
       return new RecordedTraffic(arrivals.arrivals, arrivals.speed ?? 1)
     default:
-      return new OpenTraffic(schedule({ arrivals, requests, rows, burst: 0, loadSteps: [], models: 1, seed }))
+      return openTraffic(schedule({ arrivals, requests, rows, burst: 0, loadSteps: [], models: 1, seed }))
   }
 }
 

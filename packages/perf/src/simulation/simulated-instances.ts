@@ -1,25 +1,19 @@
 import { type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs } from 'zerohop/internals'
-import type { Delays, Overheads } from './delays.ts'
-import { Fifo, type Traffic } from './traffic.ts'
-import type { RunDurations } from './service-times.ts'
-import { costsOf, type SimulatedCosts } from './simulated-costs.ts'
+import { Fifo } from './traffic.ts'
+import { costsOf } from './simulated-costs.ts'
 import { rowsOf, type SimulatedQueue, type SimulatedRequest } from './simulated-queue.ts'
 import type { SimulationRecord } from './simulation-result.ts'
+import type { SimulationInputs } from './run-simulation.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** What {@link SimulatedInstances} use. */
-interface InstancesContext {
+interface InstancesContext extends Pick<
+  SimulationInputs,
+  'traffic' | 'costs' | 'durations' | 'slowdown' | 'overheads' | 'delays'
+> {
   readonly clock: VirtualClock
   readonly thread: ApplicationThread
-  readonly service: RunDurations
-  readonly overheads: Required<Overheads>
-  readonly delays: Delays
-  /** Factors by which runs get slower when 1, 2, ... run at once; the last one also holds for more. */
-  readonly slowdown: readonly number[]
   readonly record: SimulationRecord
-  /** Costs of requests, which then determine run times; `undefined` if rows do. */
-  readonly costs: SimulatedCosts | undefined
-  readonly traffic: Traffic
 }
 
 /**
@@ -30,7 +24,6 @@ export class SimulatedInstances {
   /** Time that instances spent on runs, in milliseconds. */
   busyMs = 0
   readonly queues: SimulatedQueue[] = []
-  readonly ahead: BatchesAhead
   readonly #all: readonly SimulatedInstance[]
   readonly #idle: SimulatedInstance[]
   /** Queues with new or due requests that no idle instance has checked yet. */
@@ -43,7 +36,6 @@ export class SimulatedInstances {
   constructor(count: number, models: number, context: InstancesContext) {
     this.#all = Array.from({ length: count }, () => new SimulatedInstance(models, context.clock, this))
     this.#idle = [...this.#all]
-    this.ahead = new BatchesAhead(this.#all, (run) => this.#putBack(run))
     this.#context = context
     const { clock, overheads } = context
     this.#inline = overheads.inline === null ? null : new InlineBudget(clock, overheads.inline)
@@ -87,13 +79,13 @@ export class SimulatedInstances {
 
   /** Milliseconds that a run starting now takes if nothing else runs. */
   started(run: Run): number {
-    const { service, record, costs } = this.#context
+    const { durations, record, costs } = this.#context
     if (run.ahead) this.queues[run.model]!.started(run.requests)
     record.started(run.requests.length, run.rows, run.startMs)
     if (costs !== undefined) record.costed(costsOf(run.requests, costs.isPadded ?? true))
     this.#nowRunning(this.#running + 1)
     const { bucketKey, index } = run.requests[0]!
-    return run.inlineMs ?? service.draw(bucketKey, run.size, run.startMs, index)
+    return run.inlineMs ?? durations.draw(bucketKey, run.size, run.startMs, index)
   }
 
   /** From the end of a run until the prefetched one starts. */
@@ -125,7 +117,7 @@ export class SimulatedInstances {
     instance.told()
     if (instance.isIdle && !this.#idle.includes(instance)) {
       this.#idle.push(instance)
-      for (const model of this.ahead.models) this.note(this.queues[model]!) // prefetched batches may be revoked
+      for (const { behind } of this.#all) if (behind !== null) this.note(this.queues[behind.model]!) // it may be revoked
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     }
     if (!instance.isIdle && instance.hasRoom) this.#offerTo(instance, false)
@@ -169,7 +161,7 @@ export class SimulatedInstances {
       const { source: model, lastMs } = turn
       if (!idle && turns.size > 1 && lastMs > handAheadBelowMs) return false
       const queue = this.queues[model]!
-      if (idle && this.#all.length > 1) this.ahead.revoke(model)
+      if (idle && this.#all.length > 1) this.#revoke(model)
       const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
       if (queue.waiting === 0) this.#pending.delete(queue)
       if (requests !== null) {
@@ -225,7 +217,30 @@ export class SimulatedInstances {
     return costs === undefined ? rows : Math.ceil(costsOf(requests, costs.isPadded ?? true).batchCost)
   }
 
-  #putBack(run: Run): void {
+  /** Revokes the prefetched batch of a request; false if it is not prefetched. */
+  revokeBatchOf(request: SimulatedRequest): boolean {
+    const instance = this.#all.find(({ behind }) => behind?.requests.includes(request))
+    if (instance === undefined) return false
+    this.#putBack(instance)
+    return true
+  }
+
+  /** Revokes batches that would run before a new request which is to be served first. */
+  yieldTo(model: number, request: SimulatedRequest): void {
+    if (this.#all.some(({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request)))
+      this.#revoke(model)
+  }
+
+  /** Revokes all prefetched batches of a model, the last first: an idle instance could start them. */
+  #revoke(model: number): void {
+    const own = this.#all.filter(({ behind }) => behind?.model === model)
+    if (own.length > 1) own.sort((a, b) => b.behind!.number - a.behind!.number)
+    for (const instance of own) this.#putBack(instance)
+  }
+
+  /** Returns the requests of an instance's prefetched batch to their queue. */
+  #putBack(instance: SimulatedInstance): void {
+    const run = instance.revoke()
     const queue = this.queues[run.model]!
     queue.putBack(run.requests)
     this.note(queue)
@@ -239,13 +254,13 @@ export class SimulatedInstances {
     size: number,
     atMs: number,
   ): number | null {
-    const { service } = this.#context
+    const { durations } = this.#context
     if (
       this.#inline === null ||
-      !this.#inline.allows(service.expectedMs(bucketKey, size), instance, queue.waiting > 0)
+      !this.#inline.allows(durations.expectedMs(bucketKey, size), instance, queue.waiting > 0)
     )
       return null
-    return this.#spentMs(service.draw(bucketKey, size, atMs, index))
+    return this.#spentMs(durations.draw(bucketKey, size, atMs, index))
   }
 
   /** The application's thread is busy for this time. */
@@ -323,10 +338,10 @@ class SimulatedInstance {
   }
 
   /** Revokes the prefetched batch. */
-  revoke(): Run | null {
-    const { behind } = this
+  revoke(): Run {
+    const behind = this.behind!
     this.behind = null
-    if (behind !== null) this.turns.refund(behind.charge)
+    this.turns.refund(behind.charge)
     return behind
   }
 
@@ -422,48 +437,6 @@ export class ApplicationThread {
  * As on the library's workers: where models share an instance, only runs shorter than this are prefetched.
  */
 const handAheadBelowMs = 5
-
-/** Prefetched batches. They can be revoked and return to their queues, as in the library. */
-class BatchesAhead {
-  readonly #instances: readonly SimulatedInstance[]
-  readonly #putBack: (run: Run) => void
-
-  /** @param putBack returns the requests of a batch to their queue. */
-  constructor(instances: readonly SimulatedInstance[], putBack: (run: Run) => void) {
-    this.#instances = instances
-    this.#putBack = putBack
-  }
-
-  /** The models with prefetched batches. */
-  get models(): number[] {
-    return this.#instances.flatMap(({ behind }) => behind?.model ?? [])
-  }
-
-  /** Revokes the batch of a request; false if it is not prefetched. */
-  revokeBatchOf(request: SimulatedRequest): boolean {
-    const instance = this.#instances.find(({ behind }) => behind?.requests.includes(request))
-    if (instance === undefined) return false
-    this.#putBack(instance.revoke()!)
-    return true
-  }
-
-  /** Revokes all batches of a model, the last first: an idle instance could start them. */
-  revoke(model: number): void {
-    const own = this.#instances.filter(({ behind }) => behind?.model === model)
-    if (own.length > 1) own.sort((a, b) => b.behind!.number - a.behind!.number)
-    for (const instance of own) this.#putBack(instance.revoke()!)
-  }
-
-  /** Revokes batches that would run before a new request which is to be served first. */
-  yieldTo(model: number, request: SimulatedRequest): void {
-    if (
-      this.#instances.some(
-        ({ behind }) => behind?.model === model && isOvertaken(behind.requests[0]!, request),
-      )
-    )
-      this.revoke(model)
-  }
-}
 
 function isOvertaken(first: SimulatedRequest, by: SimulatedRequest): boolean {
   if (by.level.level < first.level.level) return true

@@ -120,15 +120,7 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true, cost } = context.settings
-    const options = {
-      maxBatchSize,
-      preferredBatchSizes,
-      maxQueueDelayMs,
-      joinRequests,
-      holdUntilQueued: 0,
-      ...(cost && { cost }),
-    }
+    const options = { ...limitsOf(context.settings), holdUntilQueued: 0 }
     this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 
@@ -189,6 +181,11 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   }
 }
 
+function limitsOf({ joinRequests = true, ...settings }: QueueSettings) {
+  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, cost } = settings
+  return { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests, ...(cost && { cost }) }
+}
+
 /** The bucket that is calibrated: requests of the shape that the model fixes. */
 const calibratedKey = ''
 /** As many as the library measures per size when a model is loaded. */
@@ -209,14 +206,8 @@ export class TargetQueue extends EngineQueue {
   #runs = 0
 
   constructor(context: QueueContext) {
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances, cost } = context.settings
-    const limits = {
-      maxBatchSize,
-      preferredBatchSizes,
-      maxQueueDelayMs,
-      joinRequests: true,
-      ...(cost && { cost }),
-    }
+    const { targetMs, instances } = context.settings
+    const limits = { ...limitsOf(context.settings), joinRequests: true }
     const runTimes = calibrated(context)
     const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
     super(context, runTimes, target)

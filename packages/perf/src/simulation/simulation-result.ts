@@ -160,8 +160,7 @@ export class SimulationRecord {
     this.requests++
     this.#arrivalsMs[index] = atMs
     this.#open[index] = 1
-    const interval = this.#interval(atMs)
-    if (interval !== null) interval.offered++
+    this.#note(atMs, 'offered')
   }
 
   /** A request waits, in so many parts. */
@@ -174,8 +173,7 @@ export class SimulationRecord {
   refused(request: SimulatedRequest): void {
     this.#end(request)
     this.refusedCount++
-    const interval = this.#interval(this.#arrivalsMs[request.index]!)
-    if (interval !== null) interval.refused++
+    this.#note(this.#arrivalsMs[request.index]!, 'refused')
   }
 
   /** A request, or a part of one, left the queue without a run. Returns whether that ends the request. */
@@ -190,8 +188,7 @@ export class SimulationRecord {
     this.#open[index] = 0
     this.#withdrawn.add(index)
     this.droppedCount++
-    const interval = this.#interval(this.#arrivalsMs[index]!)
-    if (interval !== null) interval.dropped++
+    this.#note(this.#arrivalsMs[index]!, 'dropped')
     return true
   }
 
@@ -199,10 +196,8 @@ export class SimulationRecord {
     this.#queued -= requests
     this.runs++
     this.runsByRows.set(rows, (this.runsByRows.get(rows) ?? 0) + 1)
-    const interval = this.#interval(atMs)
-    if (interval === null) return
-    interval.runs++
-    interval.rows += rows
+    this.#note(atMs, 'runs')
+    this.#note(atMs, 'rows', rows)
   }
 
   /** Records the cost of a run. */
@@ -224,15 +219,13 @@ export class SimulationRecord {
     this.#end(request)
     const arrivedMs = this.#arrivalsMs[index]!
     const latencyMs = atMs - arrivedMs
-    const late = latencyMs > this.#targetMs
     this.latenciesMs[this.answeredCount++] = latencyMs
     this.answeredRows += request.wholeRows
-    if (late) this.lateCount++
     this.lastAnswerMs = Math.max(this.lastAnswerMs, atMs)
-    const interval = this.#interval(arrivedMs)
-    if (interval === null) return true
-    interval.answered++
-    if (late) interval.late++
+    this.#note(arrivedMs, 'answered')
+    if (latencyMs <= this.#targetMs) return true
+    this.lateCount++
+    this.#note(arrivedMs, 'late')
     return true
   }
 
@@ -241,23 +234,15 @@ export class SimulationRecord {
     this.#open[index] = 0
   }
 
-  #interval(atMs: number): Interval | null {
+  /** Counts in the interval of a moment. */
+  #note(atMs: number, what: Exclude<keyof Interval, 'fromMs'>, count = 1): void {
     const lengthMs = this.#timelineMs
-    if (lengthMs === 0) return null
+    if (lengthMs === 0) return
     const { timeline } = this
-    for (let next = timeline.length; next * lengthMs <= atMs; next++) {
-      timeline.push({
-        fromMs: next * lengthMs,
-        offered: 0,
-        answered: 0,
-        late: 0,
-        refused: 0,
-        dropped: 0,
-        runs: 0,
-        rows: 0,
-      })
-    }
-    return timeline[Math.floor(atMs / lengthMs)]!
+    const counts = { offered: 0, answered: 0, late: 0, refused: 0, dropped: 0, runs: 0, rows: 0 }
+    for (let next = timeline.length; next * lengthMs <= atMs; next++)
+      timeline.push({ fromMs: next * lengthMs, ...counts })
+    timeline[Math.floor(atMs / lengthMs)]![what] += count
   }
 }
 

@@ -43,59 +43,47 @@ export interface Traffic {
   ended(nowMs: number, index: number): void
 }
 
-/** Requests that arrive at random times, independent of earlier ones. */
-export class OpenTraffic implements Traffic {
-  readonly count: number
-  readonly #schedule: Schedule
-  #next = 0
-
-  constructor(schedule: Schedule) {
-    this.count = schedule.count
-    this.#schedule = schedule
+/** Requests that arrive independently of earlier ones. */
+export function openTraffic({ count, timesMs, models, rows }: Schedule): Traffic {
+  let next = 0
+  return {
+    count,
+    get nextMs() {
+      return next < count ? timesMs[next]! : Infinity
+    },
+    take: () => ({ model: models[next]!, rows: rows[next++]! }),
+    ended: () => {},
   }
-
-  get nextMs(): number {
-    return this.#next < this.count ? this.#schedule.timesMs[this.#next]! : Infinity
-  }
-
-  take(): Coming {
-    const { models, rows } = this.#schedule
-    const index = this.#next++
-    return { model: models[index]!, rows: rows[index]! }
-  }
-
-  ended(): void {}
 }
 
-/** Callers that each send a request, wait for its outcome, and send the next. */
-export class ClosedTraffic implements Traffic {
-  readonly count: number
-  readonly #thinkMs: number
-  readonly #draw: () => RowShare
+/**
+ * Callers that each send a request, wait for its outcome, and send the next.
+ *
+ * @param thinkMs time of a caller from an answer to its next request.
+ */
+export function closedTraffic(
+  callers: number,
+  count: number,
+  thinkMs: number,
+  mix: readonly RowShare[],
+  random: Random,
+): Traffic {
+  const draw = drawByShare(mix, random)
   /** When callers send again, in order, as each thinks for the same time. */
-  readonly #sendsAtMs = new Fifo<number>()
-  #left: number
-
-  /** @param thinkMs time of a caller from an answer to its next request. */
-  constructor(callers: number, requests: number, thinkMs: number, mix: readonly RowShare[], random: Random) {
-    this.count = this.#left = requests
-    this.#thinkMs = thinkMs
-    this.#draw = drawByShare(mix, random)
-    for (let caller = 0; caller < callers; caller++) this.#sendsAtMs.push(0)
-  }
-
-  get nextMs(): number {
-    return this.#left === 0 ? Infinity : (this.#sendsAtMs.at(0) ?? Infinity)
-  }
-
-  take(): Coming {
-    this.#left--
-    this.#sendsAtMs.shift()
-    return { model: 0, rows: this.#draw().rows }
-  }
-
-  ended(nowMs: number): void {
-    this.#sendsAtMs.push(nowMs + this.#thinkMs)
+  const sendsAtMs = new Fifo<number>()
+  for (let caller = 0; caller < callers; caller++) sendsAtMs.push(0)
+  let left = count
+  return {
+    count,
+    get nextMs() {
+      return left === 0 ? Infinity : (sendsAtMs.at(0) ?? Infinity)
+    },
+    take: () => {
+      left--
+      sendsAtMs.shift()
+      return { model: 0, rows: draw().rows }
+    },
+    ended: (nowMs) => sendsAtMs.push(nowMs + thinkMs),
   }
 }
 
@@ -159,8 +147,7 @@ export class RecordedTraffic implements Traffic {
     this.#came.push(index)
     const arrival = this.#arrivals[index]!
     const { rows, priority, timeoutMs, deadlineMs, cancelledUs, decodedUs, shared, latencyUs } = arrival
-    const cancelMs = cancelledUs === undefined ? undefined : cancelledUs / 1000
-    const sharedMs = shared === true && latencyUs !== undefined ? latencyUs / 1000 : undefined
+    const toMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000)
     return {
       model: 0,
       rows,
@@ -168,9 +155,9 @@ export class RecordedTraffic implements Traffic {
       priority,
       timeoutMs,
       deadlineMs,
-      ...(decodedUs === undefined ? {} : { decodeMs: decodedUs / 1000 }),
-      cancelMs,
-      sharedMs,
+      decodeMs: toMs(decodedUs),
+      cancelMs: toMs(cancelledUs),
+      sharedMs: shared === true ? toMs(latencyUs) : undefined,
       ...came,
     }
   }
@@ -236,26 +223,12 @@ interface Schedule {
 }
 
 /** The requests of one model. */
-class Source {
+interface Source {
+  /** Kept by the heap. */
+  heapIndex: number
   readonly model: number
-  heapIndex = -1
-  nextMs = 0
-  readonly #gapMs: () => number
-  readonly #timeOf: (workMs: number) => number
-  #workMs: number
-
-  constructor(model: number, gapMs: () => number, timeOf: (workMs: number) => number, firstMs: number) {
-    this.model = model
-    this.#gapMs = gapMs
-    this.#timeOf = timeOf
-    this.#workMs = firstMs
-    this.nextMs = timeOf(firstMs)
-  }
-
-  advance(): void {
-    this.#workMs += this.#gapMs()
-    this.nextMs = this.#timeOf(this.#workMs)
-  }
+  nextMs: number
+  advance(): void
 }
 
 /** Draws all requests. */
@@ -286,7 +259,11 @@ export function schedule(options: ScheduleOptions): Schedule {
   for (let model = 0; model < models; model++) sources.push(sourceOf(options, model))
   for (let index = burst; index < count; index++) {
     const source = sources.peek()!
-    if (source.nextMs === Infinity) return upTo(index, drawn) // the load stays at 0
+    if (source.nextMs === Infinity) {
+      // The load stays at 0.
+      const [timesMs, rows] = [drawn.timesMs.subarray(0, index), drawn.rows.subarray(0, index)]
+      return { count: index, timesMs, models: drawn.models.subarray(0, index), rows }
+    }
     drawn.timesMs[index] = source.nextMs
     drawn.models[index] = source.model
     source.advance()
@@ -295,41 +272,33 @@ export function schedule(options: ScheduleOptions): Schedule {
   return drawn
 }
 
-function upTo(count: number, { timesMs, models, rows }: Schedule): Schedule {
-  return {
-    count,
-    timesMs: timesMs.subarray(0, count),
-    models: models.subarray(0, count),
-    rows: rows.subarray(0, count),
-  }
-}
-
 function sourceOf({ arrivals, loadSteps, models, seed }: ScheduleOptions, model: number): Source {
   if (arrivals.kind === 'trace') throw new TypeError('a trace has no source')
   const meanGapMs = (1000 * models) / arrivals.ratePerSecond
   const random = mulberry32(seed * 0x9e3779b1 + model + 1)
   const exponential = () => -Math.log(1 - random()) * meanGapMs
-  const stepped = (workMs: number) => stepTime(loadSteps, workMs)
-  switch (arrivals.kind) {
-    case 'constant':
-      return new Source(model, () => meanGapMs, stepped, (meanGapMs * model) / models)
-    case 'poisson':
-      return new Source(model, exponential, stepped, exponential())
-    case 'on-off': {
-      const { onMs, offMs } = arrivals
-      const phaseMs = ((onMs + offMs) * model) / models
-      const doneMs = Math.min(phaseMs, onMs)
-      const timeOf = (workMs: number) => {
-        const onTimeMs = doneMs + workMs
-        return stepped(onTimeMs + Math.floor(onTimeMs / onMs) * offMs - phaseMs)
-      }
-      return new Source(model, exponential, timeOf, exponential())
+  const isConstant = arrivals.kind === 'constant'
+  const gapMs = isConstant ? () => meanGapMs : exponential
+  let timeOf = (workMs: number) => timeOfWork(loadSteps, workMs)
+  if (arrivals.kind === 'on-off') {
+    const { onMs, offMs } = arrivals
+    const phaseMs = ((onMs + offMs) * model) / models
+    const doneMs = Math.min(phaseMs, onMs)
+    timeOf = (workMs) => {
+      const onTimeMs = doneMs + workMs
+      return timeOfWork(loadSteps, onTimeMs + Math.floor(onTimeMs / onMs) * offMs - phaseMs)
     }
   }
-}
-
-function stepTime(steps: readonly Step[], workMs: number): number {
-  return steps.length === 0 ? workMs : timeOfWork(steps, workMs)
+  let workMs = isConstant ? (meanGapMs * model) / models : exponential()
+  return {
+    heapIndex: -1,
+    model,
+    nextMs: timeOf(workMs),
+    advance() {
+      workMs += gapMs()
+      this.nextMs = timeOf(workMs)
+    },
+  }
 }
 
 /** Recorded times are rounded to a tenth of a microsecond, and two are added. */

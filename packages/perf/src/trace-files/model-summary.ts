@@ -1,3 +1,4 @@
+import { grouped } from '../grouped.ts'
 import { timestampOf, type Trace, type TraceTensor } from './read-trace-file.ts'
 
 /** The frontend that Triton's traces come in by; `null` for this library's, which are in-process. */
@@ -99,11 +100,8 @@ function spansOf(trace: Trace): Map<string, number> {
   const own = computeOf(trace)
   if (own !== null) return new Map([...spans, ...own])
   add('COMPUTE', 'COMPUTE_START', 'COMPUTE_END')
-  if (
-    timestampOf(trace, 'COMPUTE_INPUT_END') === undefined ||
-    timestampOf(trace, 'COMPUTE_OUTPUT_START') === undefined
-  )
-    return spans
+  const ends = ['COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START']
+  if (ends.some((name) => timestampOf(trace, name) === undefined)) return spans
   add('COMPUTE_INPUT', 'COMPUTE_START', 'COMPUTE_INPUT_END')
   add('COMPUTE_INFER', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START')
   add('COMPUTE_OUTPUT', 'COMPUTE_OUTPUT_START', 'COMPUTE_END')
@@ -117,7 +115,7 @@ function spansOf(trace: Trace): Map<string, number> {
 function computeOf({ batches, shared }: Trace): Map<string, number> | null {
   const ran = batches.flatMap((batch) => (batch.moments === null ? [] : [batch]))
   const answering = ran.some(({ part }) => part !== undefined) ? ran : ran.slice(-1)
-  if (answering.length === 0) return shared === undefined ? null : new Map([['COMPUTE', 0], ['COMPUTE_INPUT', 0], ['COMPUTE_INFER', 0], ['COMPUTE_OUTPUT', 0]]) // prettier-ignore
+  if (answering.length === 0 && shared === undefined) return null
   let [inputNs, inferNs, outputNs] = [0, 0, 0]
   for (const { moments } of answering) {
     const { takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs } = moments!
@@ -166,49 +164,28 @@ function summaryOf({ key, count, cached, coalesced, failures, spans }: Sums): Mo
 }
 
 /** A summary in the layout of Triton's `trace_summary.py`. */
-export function summaryText({
-  model,
-  version,
-  frontend,
-  traceCount,
-  cachedCount,
-  coalescedCount,
-  failures,
-  request,
-  handlerUs,
-  parts,
-  compute,
-}: ModelSummary): string {
-  const lines = [`Summary for ${model} (${version}): trace count = ${traceCount}`]
-  if (request !== null) {
-    lines.push(
-      `${frontend} infer request (avg): ${request.averageUs}us`,
-      `\t${frontend === 'HTTP' ? 'Receive' : 'Wait/Read'} (avg): ${request.receiveUs}us`,
-    )
-    lines.push(`\tSend (avg): ${request.sendUs}us`, `\tOverhead (avg): ${request.overheadUs}us`)
+export function summaryText(summary: ModelSummary): string {
+  const { frontend, request, parts, compute, cachedCount, coalescedCount } = summary
+  const lines = [`Summary for ${summary.model} (${summary.version}): trace count = ${summary.traceCount}`]
+  const add = (tabs: string, averagesUs: Readonly<Record<string, number>>) => {
+    for (const [name, us] of Object.entries(averagesUs)) lines.push(`${tabs}${name} (avg): ${us}us`)
   }
-  lines.push(`\tHandler (avg): ${handlerUs}us`)
+  if (request !== null) {
+    const receive = frontend === 'HTTP' ? 'Receive' : 'Wait/Read'
+    add('', { [`${frontend} infer request`]: request.averageUs })
+    add('\t', { [receive]: request.receiveUs, Send: request.sendUs, Overhead: request.overheadUs })
+  }
+  add('\t', { Handler: summary.handlerUs })
   if (parts !== null)
-    lines.push(
-      `\t\tOverhead (avg): ${parts.overheadUs}us`,
-      `\t\tQueue (avg): ${parts.queueUs}us`,
-      `\t\tCompute (avg): ${parts.computeUs}us`,
-    )
+    add('\t\t', { Overhead: parts.overheadUs, Queue: parts.queueUs, Compute: parts.computeUs })
   if (compute !== null)
-    lines.push(
-      `\t\t\tInput (avg): ${compute.inputUs}us`,
-      `\t\t\tInfer (avg): ${compute.inferUs}us`,
-      `\t\t\tOutput (avg): ${compute.outputUs}us`,
-    )
+    add('\t\t\t', { Input: compute.inputUs, Infer: compute.inferUs, Output: compute.outputUs })
   if (cachedCount + coalescedCount > 0)
     lines.push(
       `\tAnswered by the runs of others: ${cachedCount} from the cache, ${coalescedCount} by a run in flight`,
     )
-  const failed = Object.entries(failures)
-  if (failed.length > 0)
-    lines.push(
-      `\tNot answered, and left out above: ${failed.map(([why, count]) => `${count} ${why}`).join(', ')}`,
-    )
+  const failed = Object.entries(summary.failures).map(([why, count]) => `${count} ${why}`)
+  if (failed.length > 0) lines.push(`\tNot answered, and left out above: ${failed.join(', ')}`)
   return `${lines.join('\n')}\n`
 }
 
@@ -238,10 +215,7 @@ const deepest = 100
  * layout of Triton's tool; `''` if there are none.
  */
 export function dataFlowText(traces: readonly Trace[]): string {
-  const children = new Map<number, Trace[]>()
-  for (const trace of traces)
-    if (trace.parentId !== undefined)
-      children.set(trace.parentId, [...(children.get(trace.parentId) ?? []), trace])
+  const children = grouped(traces, ({ parentId }) => parentId)
   const withTensors = traces.filter(({ tensors }) => tensors.length > 0)
   if (withTensors.length === 0) return ''
   const first =
@@ -255,7 +229,7 @@ export function dataFlowText(traces: readonly Trace[]): string {
 /** Number of levels below a trace. */
 function depthOf(
   { id }: Trace,
-  children: ReadonlyMap<number, readonly Trace[]>,
+  children: ReadonlyMap<number | undefined, readonly Trace[]>,
   step: number,
   seen: Set<number>,
 ): number {
@@ -269,7 +243,7 @@ function depthOf(
 
 function flow(
   trace: Trace,
-  children: ReadonlyMap<number, readonly Trace[]>,
+  children: ReadonlyMap<number | undefined, readonly Trace[]>,
   depth: number,
   step: number,
   seen: Set<number>,

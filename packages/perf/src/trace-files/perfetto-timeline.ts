@@ -1,4 +1,5 @@
 import protobuf from 'protobufjs'
+import { grouped } from '../grouped.ts'
 import type { Trace } from './read-trace-file.ts'
 import {
   inLanes,
@@ -65,7 +66,10 @@ export function* perfettoTimeline(traces: readonly Trace[]): Generator<Uint8Arra
   addBatches(tracks, root, batches, requests)
   for (const [rank, [model, ofModel]] of [...grouped(requests, ({ trace }) => trace.model)].entries()) {
     const group = tracks.add({ name: model, parent_uuid: root, sibling_order_rank: 1 + rank })
-    addQueueLength(tracks, group, ofModel, model)
+    const counter = { name: 'waiting requests', parent_uuid: group, counter: { unit_name: 'requests' } }
+    const waiting = tracks.add(counter)
+    for (const { atNs, length } of queueLengths(ofModel))
+      tracks.happens(waiting, { type: eventTypes.counter, atNs, counter_value: length })
     tracks.addLanes(group, 'requests', ofModel, eventsOfRequest)
   }
   yield encodePackets(
@@ -148,34 +152,8 @@ function eventsOfRequest(request: TimelineRequest): Event[] {
   return [begin, ...inner, { type: eventTypes.sliceEnd, atNs: endNs }]
 }
 
-function addQueueLength(
-  tracks: Tracks,
-  group: number,
-  requests: readonly TimelineRequest[],
-  model: string,
-): void {
-  const counter = tracks.add({
-    name: 'waiting requests',
-    parent_uuid: group,
-    counter: { unit_name: 'requests' },
-  })
-  for (const { atNs, length } of queueLengths(requests).get(model) ?? [])
-    tracks.happens(counter, { type: eventTypes.counter, atNs, counter_value: length })
-}
-
 function nameOf({ trace: { requestId, id } }: TimelineRequest): string {
   return requestId || `request ${id}`
-}
-
-function grouped<T>(items: readonly T[], nameOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const item of items) {
-    const name = nameOf(item)
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [item])
-    else group.push(item)
-  }
-  return groups
 }
 
 /**

@@ -91,27 +91,19 @@ function partsOf(trace: Trace, startNs: number, endNs: number): TimelineRequest[
   return parts
 }
 
-/** The number of waiting requests of each model, over time. */
-export function queueLengths(
-  requests: readonly TimelineRequest[],
-): Map<string, { atNs: number; length: number }[]> {
-  const changes = new Map<string, { atNs: number; by: number }[]>()
-  for (const { trace, startNs, endNs } of requests) {
+/** The number of waiting requests over time. */
+export function queueLengths(requests: readonly TimelineRequest[]): { atNs: number; length: number }[] {
+  const changes = requests.flatMap(({ trace, startNs, endNs }) => {
     const from = timestampOf(trace, 'QUEUE_START') ?? startNs
     const to = timestampOf(trace, 'COMPUTE_START') ?? endNs
-    const ofModel = changes.get(trace.model) ?? []
-    changes.set(trace.model, ofModel)
-    ofModel.push({ atNs: from, by: 1 }, { atNs: Math.max(from, to), by: -1 })
-  }
-  return new Map([...changes].map(([model, all]) => [model, summed(all)]))
-}
-
-function summed(
-  changes: readonly { readonly atNs: number; readonly by: number }[],
-): { atNs: number; length: number }[] {
+    return [
+      { atNs: from, by: 1 },
+      { atNs: Math.max(from, to), by: -1 },
+    ]
+  })
   const lengths: { atNs: number; length: number }[] = []
   let length = 0
-  for (const { atNs, by } of changes.toSorted((a, b) => a.atNs - b.atNs)) {
+  for (const { atNs, by } of changes.sort((a, b) => a.atNs - b.atNs)) {
     length += by
     const last = lengths.at(-1)
     if (last?.atNs === atNs) last.length = length

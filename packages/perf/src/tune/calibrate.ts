@@ -33,9 +33,6 @@ const runsInWindow = 3
 const runsToEnd = 3
 /** Largest share of the remaining total time for one batch size. */
 const mostOfTheTime = 0.3
-/** A measurement that takes this many times its expected duration hangs. */
-const patience = 10
-const leastPatienceMs = 10_000
 
 /**
  * Measures the times of full batches, by layout and batch size; see {@link nextPoint} and
@@ -63,11 +60,12 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
     const found = await processes.measure({
       process,
       model: String(next.maxBatchSize),
-      config: { ...task.configOf(configuration), checkRows: false },
+      config: task.configOf(configuration),
       load: { concurrency: saturating(configuration, rowsPerRequest) },
       warmupMs,
       windowMs,
-      limitMs: Math.min(wholeBudget.leftMs, Math.max(leastPatienceMs, patience * costMs)),
+      expectedMs: costMs,
+      leftMs: wholeBudget.leftMs,
     })
     // A measurement that ran out of time, or was aborted, has not failed.
     if (signal.aborted || (found.type === 'failed' && wholeBudget.leftMs === 0)) return
@@ -184,15 +182,10 @@ export class Calibration {
 
   /** Layouts with measured points. */
   get layouts(): Layout[] {
-    const keys = new Set(
-      this.points
-        .filter(({ runMs }) => runMs !== null)
-        .map(({ instances, threads }) => `${instances} ${threads}`),
-    )
-    return [...keys].map((key) => {
-      const [instances, threads] = key.split(' ').map(Number) as [number, number]
-      return { instances, threads }
-    })
+    const measured = this.points.filter(({ runMs }) => runMs !== null)
+    return measured
+      .filter((point, index) => measured.findIndex(isOf(point)) === index)
+      .map(({ instances, threads }) => ({ instances, threads }))
   }
 
   /**

@@ -1,13 +1,5 @@
-import {
-  type DynamicBatchingConfig,
-  InferenceError,
-  type InstanceKind,
-  type ModelConfig,
-  type ModelOptions,
-} from 'zerohop'
+import type { DynamicBatchingConfig, InstanceKind, ModelOptions } from 'zerohop'
 import { availableCores } from 'zerohop/internals'
-import type { MeasuringGround, MeasuringSettings } from './measuring-process.ts'
-import type { DefaultFacts } from './state-file.ts'
 import type { TuneSettings } from './tune-settings.ts'
 
 /** The model options that the tuner varies; others stay unchanged. */
@@ -42,13 +34,8 @@ export function keyOf({ configuration, load }: Candidate): string {
 }
 
 /** Equal for equal configurations. */
-export function configurationKey({
-  instances,
-  threads,
-  maxBatchSize,
-  maxQueueDelayMs,
-  maxBatchCost,
-}: Configuration): string {
+export function configurationKey(configuration: Configuration): string {
+  const { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost } = configuration
   return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}${maxBatchCost === undefined ? '' : ` c${maxBatchCost}`}`
 }
 
@@ -59,11 +46,7 @@ export function optionsFor(
   kind: InstanceKind,
 ): ModelOptions {
   const { dynamicBatching, ...others } = given
-  const {
-    maxBatchCost: _,
-    overCostAction,
-    ...kept
-  }: DynamicBatchingConfig = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  const { maxBatchCost: _, overCostAction, ...kept }: DynamicBatchingConfig = dynamicBatching || {}
   const budget = maxBatchCost === undefined ? {} : { maxBatchCost, ...(overCostAction && { overCostAction }) }
   return {
     ...others,
@@ -184,56 +167,15 @@ export function roundNumber(value: number): number {
   return Number((nearest * power).toPrecision(1))
 }
 
-/** A model's defaults, and the time to load it. */
-interface FoundDefaults {
-  readonly facts: DefaultFacts
-  readonly startMs: number
-}
-
-/**
- * Loads a model without tuned options, to find its defaults; `null` if time ran out or the tuning was
- * aborted.
- *
- * @throws InferenceError as `engine.load()` does.
- */
-export async function findDefaults(
-  ground: MeasuringGround,
-  config: ModelConfig,
-  settings: MeasuringSettings,
-  limitMs: number,
-  signal: AbortSignal,
-): Promise<FoundDefaults | null> {
-  const startMs = ground.clock.nowMs()
-  const process = ground.start(settings)
-  const stop = () => void process.end()
-  signal.addEventListener('abort', stop)
-  try {
-    const word = await process.ask({ type: 'load', name: 'model', config }, limitMs)
-    if (signal.aborted) return null
-    if (word.type === 'failed') {
-      if (word.code === 'ERR_TOO_LONG') return null
-      throw new InferenceError(word.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : word.code, word.message)
-    }
-    const { instances, maxBatchSize, isOnCpu, joining } = word
-    return {
-      facts: { configuration: defaultConfiguration(config, instances, maxBatchSize), isOnCpu, joining },
-      startMs: ground.clock.nowMs() - startMs,
-    }
-  } finally {
-    signal.removeEventListener('abort', stop)
-    await process.end()
-  }
-}
-
-function defaultConfiguration(
+/** What a model has by default, when it was loaded with these options. */
+export function defaultConfiguration(
   { sessionOptions, dynamicBatching }: ModelOptions,
   instances: number,
   maxBatchSize: number,
 ): Configuration {
   const threads =
     sessionOptions?.intraOpNumThreads ?? Math.max(1, Math.floor(availableCores().usable / instances))
-  const { maxQueueDelayMs = 0, maxBatchCost } =
-    dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  const { maxQueueDelayMs = 0, maxBatchCost }: DynamicBatchingConfig = dynamicBatching || {}
   return {
     instances,
     threads,
@@ -254,8 +196,7 @@ export function budgetsOf(
   named: readonly number[] | undefined,
   { dynamicBatching }: Pick<ModelOptions, 'dynamicBatching'>,
 ): number[] {
-  if (dynamicBatching === undefined || dynamicBatching === false || dynamicBatching.cost === undefined)
-    return []
+  if (!dynamicBatching || dynamicBatching.cost === undefined) return []
   const { maxBatchCost } = dynamicBatching
   const around =
     maxBatchCost === undefined ? usualBudgets : [maxBatchCost / 2, maxBatchCost, 2 * maxBatchCost]
@@ -272,17 +213,16 @@ export function withBudgets<Prospect extends { readonly candidate: Candidate }>(
 ): Prospect[] {
   if (budgets.length === 0) return [...prospects]
   return prospects.flatMap((prospect) => {
-    const { candidate } = prospect
-    if (candidate.configuration.maxBatchSize < 2) return [prospect]
-    return budgets.map((budget) => ({
+    const { configuration, load } = prospect.candidate
+    if (configuration.maxBatchSize < 2) return [prospect]
+    return budgets.map((maxBatchCost) => ({
       ...prospect,
-      candidate: { ...candidate, configuration: ofBudget(candidate.configuration, budget) },
+      candidate: {
+        configuration: maxBatchCost === 0 ? configuration : { ...configuration, maxBatchCost },
+        load,
+      },
     }))
   })
-}
-
-function ofBudget(configuration: Configuration, budget: number): Configuration {
-  return budget === 0 ? configuration : { ...configuration, maxBatchCost: budget }
 }
 
 /** The JSON file for `engine.load()`: the model's path, and its options including the tuned ones. */

@@ -162,14 +162,8 @@ interface FirstContestTask {
 }
 
 /** The default, which is measured first, and the best prospects that there is time for. */
-export function firstContest({
-  prospects,
-  goal,
-  plan,
-  reference,
-  load,
-  rowsPerRequest,
-}: FirstContestTask): RecordedContest {
+export function firstContest(task: FirstContestTask): RecordedContest {
+  const { prospects, goal, plan, reference, load, rowsPerRequest } = task
   const its = configurationKey(reference)
   const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
   const [best] = prospects
@@ -188,11 +182,16 @@ export function firstContest({
   }
 }
 
-/** A candidate with its rank, and the medians of its measurements. */
-interface Placed {
+/** A candidate with its rank, and its measurements. */
+export interface Place {
   readonly candidate: Candidate
   readonly standing: Standing
+  /** Medians; `null` without measurements. */
   readonly measured: Measurement | null
+  /** Why it failed. */
+  readonly failure: string | null
+  readonly spread: number | null
+  readonly worstP99Ms: number | null
 }
 
 /** Most configurations that continue with another load. */
@@ -203,55 +202,36 @@ const usedUp = 0.85
 const aimedAt = 0.93
 
 /**
- * Candidates for another load, if the load is free, latency is bounded, and the measurements differ from the
- * expectation: with fewer callers if no candidate met the bound, with more if it is not used up. Empty if
- * there is nothing to gain.
+ * A contest with another load, if the load is free, latency is bounded, and the measurements differ from the
+ * expectation: with fewer callers if no candidate met the bound, with more if it is not used up. As in earlier
+ * contests, the default is measured first. Empty if there is nothing to gain.
  */
-function furtherCandidates(
-  places: readonly Placed[],
+export function furtherContests(
+  contests: readonly RecordedContest[],
+  places: readonly Place[],
   { p99Ms }: Goal,
   rowsPerRequest: number,
-  tried: ReadonlySet<string>,
-): Candidate[] {
+): RecordedContest[] {
   if (p99Ms === undefined) return []
-  const of = new Map<string, Placed>()
+  const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
+  const of = new Map<string, Place>()
   for (const place of places) {
     const key = configurationKey(place.candidate.configuration)
     if (place.measured !== null && !of.has(key)) of.set(key, place)
   }
+  const fresh = new Map<string, Candidate>()
+  for (const { candidate, standing, measured } of [...of.values()].slice(0, mostOfThem)) {
+    const { configuration, load } = candidate
+    if (load.concurrency === undefined) continue
+    const most = saturating(configuration, rowsPerRequest)
+    const wanted = wantedCallers(load.concurrency, measured!.p99Ms, p99Ms, standing.isKept)
+    if (wanted === null) continue
+    const changed = { configuration, load: { concurrency: Math.min(most, Math.max(1, wanted)) } }
+    if (!tried.has(keyOf(changed))) fresh.set(keyOf(changed), changed)
+  }
+  if (fresh.size === 0) return []
   const best = places.find(({ standing, measured }) => standing.isKept && measured !== null)
-  const changed = [...of.values()]
-    .slice(0, mostOfThem)
-    .flatMap(({ candidate, standing, measured }): Candidate[] => {
-      const { configuration, load } = candidate
-      if (load.concurrency === undefined) return []
-      const most = saturating(configuration, rowsPerRequest)
-      const wanted = wantedCallers(load.concurrency, measured!.p99Ms, p99Ms, standing.isKept)
-      return wanted === null
-        ? []
-        : [{ configuration, load: { concurrency: Math.min(most, Math.max(1, wanted)) } }]
-    })
-  const fresh = changed.filter(
-    (candidate, index) =>
-      !tried.has(keyOf(candidate)) &&
-      changed.findIndex((other) => keyOf(other) === keyOf(candidate)) === index,
-  )
-  if (fresh.length === 0) return []
-  return best === undefined
-    ? fresh
-    : [best.candidate, ...fresh.filter((candidate) => keyOf(candidate) !== keyOf(best.candidate))]
-}
-
-/** The contest after earlier ones, if any. As in those, the default is measured first. */
-export function furtherContests(
-  contests: readonly RecordedContest[],
-  places: readonly Placed[],
-  goal: Goal,
-  rowsPerRequest: number,
-): RecordedContest[] {
-  const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
-  const candidates = furtherCandidates(places, goal, rowsPerRequest, tried)
-  if (candidates.length === 0) return []
+  const candidates = [...(best === undefined ? [] : [best.candidate]), ...fresh.values()]
   const before = contests.at(-1)!.candidates[0]!
   const isDefault = ({ configuration }: Candidate) =>
     configurationKey(configuration) === configurationKey(before.configuration)
@@ -269,13 +249,6 @@ function wantedCallers(callers: number, p99Ms: number, boundMs: number, isKept: 
   return Math.min(2 * callers, Math.max(callers + 1, fitting))
 }
 
-/** A candidate, and why it failed. */
-export interface Place extends Placed {
-  readonly failure: string | null
-  readonly spread: number | null
-  readonly worstP99Ms: number | null
-}
-
 /** A contest with fewer rounds counts less than earlier contests, and its candidates less than others. */
 const enoughRoundsForPlaces = 3
 
@@ -287,7 +260,7 @@ export function placesOf(
   contest: Contest,
   recorded: RecordedContest,
   goal: Goal,
-  earlier: readonly Placed[],
+  earlier: readonly Place[],
 ): Place[] {
   const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
   const places = contest.standings().map((standing): Place => {
@@ -303,19 +276,18 @@ export function placesOf(
       worstP99Ms: measurements.length === 0 ? null : Math.max(...measurements.map(({ p99Ms }) => p99Ms)),
     }
   })
-  const before = earlier as readonly Place[]
-  const known = new Set(before.map(({ candidate }) => keyOf(candidate)))
+  const known = new Set(earlier.map(({ candidate }) => keyOf(candidate)))
   if (contest.round < enoughRoundsForPlaces && contest.left.length > 0)
-    return [...before, ...places.filter(({ candidate }) => !known.has(keyOf(candidate)))]
-  return [...places, ...before.filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
+    return [...earlier, ...places.filter(({ candidate }) => !known.has(keyOf(candidate)))]
+  return [...places, ...earlier.filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
 }
 
 /** Rows of a table. */
-export function rowsOf(places: readonly Placed[], reference: Configuration | null, goal: Goal): TunedRow[] {
-  const isDefault = ({ candidate }: Placed) =>
+export function rowsOf(places: readonly Place[], reference: Configuration | null, goal: Goal): TunedRow[] {
+  const isDefault = ({ candidate }: Place) =>
     reference !== null && configurationKey(candidate.configuration) === configurationKey(reference)
   const its = places.find((place) => isDefault(place) && place.measured !== null)
-  const rows = (places as readonly Place[]).map((place): TunedRow => ({
+  const rows = places.map((place): TunedRow => ({
     candidate: place.candidate,
     isDefault: isDefault(place),
     measured: place.measured,

@@ -13,24 +13,16 @@ interface Ticks {
   readonly cores: number
 }
 
-/** Watches how much processor time other processes take. */
-export class MachineLoad {
-  readonly #before: Ticks
-
-  private constructor(before: Ticks) {
-    this.#before = before
-  }
-
-  /** Begins to watch; `null` on a system without /proc. */
-  static begin(): MachineLoad | null {
-    const now = ticks()
-    return now === null ? null : new MachineLoad(now)
-  }
-
-  /** A warning if other processes have disturbed the measurements since the begin; else `null`. */
-  note(): string | null {
-    const now = ticks()
-    return now === null ? null : loadNote(this.#before, now)
+/**
+ * Watches how much processor time other processes take from now on.
+ *
+ * @returns the warning if they have disturbed the measurements since then, or `null`; always `null` on a system without /proc.
+ */
+export function watchMachineLoad(): () => string | null {
+  const before = ticks()
+  return () => {
+    const now = before === null ? null : ticks()
+    return before === null || now === null ? null : loadNote(before, now)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Model, ModelMetadata, ModelOptions } from 'zerohop'
-import { inputDefaults, type Sample, type SampleSource, sampleSource } from '../perf/input/sample-source.ts'
+import { inputDefaults, type SampleSource, sampleSource } from '../perf/input/sample-source.ts'
 import { ClosedLoop } from '../perf/load/closed-loop.ts'
 import { loadClock, pause } from '../perf/load/load.ts'
 import { metronome, OpenLoop, poissonSchedule } from '../perf/load/open-loop.ts'
@@ -8,23 +8,6 @@ import { sender } from '../perf/open-target.ts'
 import type { MeasuredWord, MeasureTask, RequestSettings } from './measuring-process.ts'
 
 const seed = 1
-
-/** Notifies when the next request is made, which in a closed loop means that one was answered. */
-class WatchedSource implements SampleSource {
-  readonly size: number | null
-  onNext: (() => void) | null = null
-  readonly #source: SampleSource
-
-  constructor(source: SampleSource) {
-    this.#source = source
-    this.size = source.size
-  }
-
-  next(caller: number): Sample {
-    this.onNext?.()
-    return this.#source.next(caller)
-  }
-}
 
 /**
  * Puts a model under load, and measures it for one window. In a closed loop the window begins and ends when
@@ -36,17 +19,32 @@ export async function measureLoad(
   given: SampleSource,
   { load, warmupMs, windowMs }: MeasureTask,
 ): Promise<MeasuredWord> {
-  const startMs = performance.now()
-  const source = new WatchedSource(given)
+  /** Called when the next request is made, which in a closed loop means that one was answered. */
+  let onNext: (() => void) | null = null
+  const source: SampleSource = {
+    size: given.size,
+    next: (caller) => {
+      onNext?.()
+      return given.next(caller)
+    },
+  }
   const recorder = new Recorder(loadClock)
   const ending = new AbortController()
   const requests =
     load.rate === undefined
       ? new ClosedLoop(source, load.concurrency)
       : new OpenLoop(source, poissonSchedule(load.rate, seed), { pacer: metronome })
+  /** Resolves when the next answers have arrived; those of one batch arrive together. */
+  const nextAnswers = () =>
+    new Promise((resolve) => {
+      onNext = () => {
+        onNext = null
+        setImmediate(resolve)
+      }
+    })
   const cut = async (afterMs: number) => {
     await pause(loadClock, afterMs)
-    if (!requests.isOpen) await answersOf(source)
+    if (!requests.isOpen) await nextAnswers()
     return { window: recorder.cut(), runs: model.stats().executionCount }
   }
   requests.start(sender(model, requests.isOpen ? ending.signal : null), recorder)
@@ -76,18 +74,7 @@ export async function measureLoad(
           ? 'no request was answered'
           : null,
     runMs: runCount > 0 ? (instanceCount * seconds * 1000) / runCount : 0,
-    tookMs: performance.now() - startMs,
   }
-}
-
-/** Resolves when the next answers have arrived; those of one batch arrive together. */
-function answersOf(source: WatchedSource): Promise<void> {
-  return new Promise((resolve) => {
-    source.onNext = () => {
-      source.onNext = null
-      setImmediate(resolve)
-    }
-  })
 }
 
 /** The error codes, and the message of one further request of the same kind. */

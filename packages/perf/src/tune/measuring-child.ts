@@ -23,7 +23,6 @@ const engine = new InferenceEngine(options)
 const loaded = new Map<string, Loaded>()
 
 async function load({ name, config }: LoadTask): Promise<LoadedWord> {
-  const startMs = performance.now()
   const model = await engine.load(name, config)
   const { metadata } = model
   loaded.set(name, { model, source: await requestSource(metadata, config, requests) })
@@ -35,7 +34,6 @@ async function load({ name, config }: LoadTask): Promise<LoadedWord> {
     maxBatchSize,
     joining: joining.reason,
     isOnCpu,
-    loadMs: performance.now() - startMs,
   }
 }
 

@@ -4,7 +4,6 @@ import { ownFile } from '../own-files.ts'
 import type { Calibration } from './calibrate.ts'
 import type { Candidate, Load } from './configuration.ts'
 import type { Measurement } from './outcome.ts'
-import type { MeasuringTimes } from './tuning.ts'
 
 /** What requests consist of. */
 export interface RequestSettings {
@@ -59,7 +58,6 @@ export interface LoadedWord {
   readonly joining: string
   /** Whether it runs on the CPU only. */
   readonly isOnCpu: boolean
-  readonly loadMs: number
 }
 
 export interface MeasuredWord {
@@ -69,7 +67,6 @@ export interface MeasuredWord {
   readonly failure: string | null
   /** Milliseconds of one instance's time per run, including everything around it; 0 without a run. */
   readonly runMs: number
-  readonly tookMs: number
 }
 
 export interface FailedWord {
@@ -86,8 +83,6 @@ export type MeasuringWord = LoadedWord | MeasuredWord | UnloadedWord | FailedWor
 
 /** Loads and measures models, one task at a time. */
 export interface Measuring {
-  /** Whether it has ended, and takes no more tasks. */
-  readonly hasEnded: boolean
   /** Gives it a task. If it does not answer within the limit it is ended, and the task fails. */
   ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
   ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
@@ -134,11 +129,6 @@ class MeasuringProcess implements Measuring {
     }
   }
 
-  get hasEnded(): boolean {
-    return this.#ended !== null
-  }
-
-  /** Gives it a task. If it does not answer within the limit it is ended. */
   ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
   ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
   ask(task: UnloadTask, limitMs: number): Promise<UnloadedWord | FailedWord>
@@ -196,7 +186,8 @@ export class MeasuringPlan {
     this.#stretch = leastMs === 0 ? 1 : Math.min(mostStretch, Math.max(1, this.affordableMs / leastMs))
   }
 
-  timesOf(candidate: Candidate): MeasuringTimes {
+  /** `costMs` is the total time of a measurement in a running process. */
+  timesOf(candidate: Candidate): { warmupMs: number; windowMs: number; costMs: number } {
     const { warmupMs, windowMs, tailMs } = this.#least(candidate)
     const stretched = Math.max(windowMs, Math.min(mostWindowMs, windowMs * this.#stretch))
     return { warmupMs, windowMs: stretched, costMs: warmupMs + stretched + tailMs }
@@ -219,6 +210,10 @@ export class MeasuringPlan {
   }
 }
 
+/** A measurement that takes this many times its expected duration hangs. */
+const patience = 10
+const leastPatienceMs = 10_000
+
 /** What to measure, and where. */
 interface MeasuringJob {
   /** Key of the process. */
@@ -229,8 +224,9 @@ interface MeasuringJob {
   readonly load: Load
   readonly warmupMs: number
   readonly windowMs: number
-  /** Time limit, including the start of a process. */
-  readonly limitMs: number
+  /** Expected time, and the time that is left: both including the start of a process. */
+  readonly expectedMs: number
+  readonly leftMs: number
 }
 
 interface Living {
@@ -278,7 +274,8 @@ export class ModelProcesses {
   async measure(job: MeasuringJob): Promise<MeasuredWord | FailedWord> {
     const { clock } = this.#ground
     const startMs = clock.nowMs()
-    const leftMs = () => Math.max(1, startMs + job.limitMs - clock.nowMs())
+    const limitMs = Math.min(job.leftMs, Math.max(leastPatienceMs, patience * job.expectedMs))
+    const leftMs = () => Math.max(1, startMs + limitMs - clock.nowMs())
     const known = this.#living.get(job.process)
     const living = known ?? { process: this.#ground.start(this.#settings), model: null, memoryBytes: 0 }
     this.#living.delete(job.process)
@@ -321,7 +318,10 @@ export class ModelProcesses {
     leftMs: () => number,
   ): Promise<FailedWord | null> {
     const before = living.model
-    const loaded = await living.process.ask({ type: 'load', name: model, config }, leftMs())
+    const loaded = await living.process.ask(
+      { type: 'load', name: model, config: { ...config, checkRows: false } },
+      leftMs(),
+    )
     if (loaded.type === 'failed') return loaded
     living.model = model
     const unloaded =

@@ -38,15 +38,16 @@ export function nextPoint(
   const best = Math.max(0, ...looks.map((look) => look.best))
   const allowed = (look: LayoutLook, index: number): PointToCome | null => {
     const maxBatchSize = batchSizes[index]
-    if (maxBatchSize === undefined || look.isKnown(index) || look.hasFailedBelow(index)) return null
+    if (maxBatchSize === undefined || look.rates[index] !== undefined || look.hasFailedBelow(index))
+      return null
     const point = { instances: look.layout.instances, threads: look.layout.threads, maxBatchSize }
     return mayMeasure(point) ? point : null
   }
   for (let index = 0; index < batchSizes.length; index += coarseStep) {
     const before = index - coarseStep
-    const bestBefore = Math.max(0, ...looks.map((look) => look.rate(before) ?? 0))
+    const bestBefore = Math.max(0, ...looks.map((look) => look.rates[before] ?? 0))
     for (const look of looks) {
-      const isHopeful = index === 0 || (look.rate(before) ?? 0) >= bestBefore * hopeless
+      const isHopeful = index === 0 || (look.rates[before] ?? 0) >= bestBefore * hopeless
       const point = isHopeful && look.isWorthMore(index) ? allowed(look, index) : null
       if (point !== null) return point
     }
@@ -107,46 +108,38 @@ class LayoutLook {
    * Rows per second by index of the batch size; `null` for a failed one, a hole for one that was not
    * measured.
    */
-  readonly #rates: (number | null | undefined)[]
+  readonly rates: (number | null | undefined)[]
 
   constructor(layout: Layout, points: readonly CalibrationPoint[], batchSizes: readonly number[]) {
     this.layout = layout
     const own = points.filter(isOf(layout))
-    this.#rates = batchSizes.map((size) => {
+    this.rates = batchSizes.map((size) => {
       const point = own.find(({ maxBatchSize }) => maxBatchSize === size)
       return point === undefined ? undefined : (point.measurement?.rowsPerSecond ?? null)
     })
   }
 
   get best(): number {
-    return Math.max(0, ...this.#rates.map((rate) => rate ?? 0))
+    return Math.max(0, ...this.rates.map((rate) => rate ?? 0))
   }
 
   get bestIndex(): number {
-    return this.#rates.findIndex((rate) => rate != null && rate === this.best)
+    return this.rates.findIndex((rate) => rate != null && rate === this.best)
   }
 
   /** The largest size that is about as good as the best one. */
   get lastNearBestIndex(): number {
-    return this.#rates.findLastIndex((rate) => rate != null && rate >= this.best * doubtful)
-  }
-
-  rate(index: number): number | null | undefined {
-    return this.#rates[index]
-  }
-
-  isKnown(index: number): boolean {
-    return this.#rates[index] !== undefined
+    return this.rates.findLastIndex((rate) => rate != null && rate >= this.best * doubtful)
   }
 
   /** A size fails if a smaller one has failed. */
   hasFailedBelow(index: number): boolean {
-    return this.#rates.some((rate, at) => rate === null && at <= index)
+    return this.rates.some((rate, at) => rate === null && at <= index)
   }
 
   /** Whether a larger size of the coarse pass may gain something, by the two sizes before it. */
   isWorthMore(index: number): boolean {
-    const [before, last] = [this.#rates[index - 2 * coarseStep], this.#rates[index - coarseStep]]
+    const [before, last] = [this.rates[index - 2 * coarseStep], this.rates[index - coarseStep]]
     return before == null || last == null || last >= before * gain
   }
 }

@@ -36,9 +36,7 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
   const standings = keys.map((key): Standing => {
     const rounds = showings.get(key) ?? []
     const measured = rounds.filter((measurement) => measurement !== null)
-    const scores = rounds.flatMap((measurement, round) =>
-      measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
-    )
+    const scores = scoresOf(rounds, norms, goal)
     const failed = measured.length < rounds.length || measured.length === 0
     const excesses = failed ? [Infinity] : measured.map((measurement) => excessOf(goal, measurement))
     const excess = quantile(excesses, 0.75)
@@ -78,9 +76,7 @@ function scatterBy(
   // each.
   const ofNorm = Math.sqrt(keys.length / Math.max(1, keys.length - 1))
   const differences = keys.flatMap((key) => {
-    const scores = (showings.get(key) ?? []).flatMap((measurement, round) =>
-      measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
-    )
+    const scores = scoresOf(showings.get(key) ?? [], norms, goal)
     if (scores.length < 2) return []
     // The same holds for the median of few scores.
     const correction = ofNorm * Math.sqrt(scores.length / (scores.length - 1))
@@ -89,6 +85,13 @@ function scatterBy(
     return scores.map((score) => Math.abs(score / middle - 1) * correction)
   })
   return differences.length === 0 ? null : madOfNormal * median(differences)
+}
+
+/** The values of a candidate's measurements, adjusted for the quality of their rounds. */
+function scoresOf(rounds: readonly (Measurement | null)[], norms: readonly number[], goal: Goal): number[] {
+  return rounds.flatMap((measurement, round) =>
+    measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!],
+  )
 }
 
 function compare(a: Standing, b: Standing): number {

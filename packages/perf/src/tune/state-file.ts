@@ -121,12 +121,6 @@ export class KeptState {
   readonly #note: (text: string) => void
   #isKept = true
 
-  private constructor(path: string, state: TuneState, note: (text: string) => void) {
-    this.#path = path
-    this.state = state
-    this.#note = note
-  }
-
   /**
    * Opens the state of an earlier call, or an empty one.
    *
@@ -134,20 +128,20 @@ export class KeptState {
    * @throws InferenceError `ERR_INVALID_ARG` for any other file; errors of writing, before any measurement is
    * lost by it.
    */
-  static open(
+  constructor(
     path: string,
     fingerprint: TuneState['fingerprint'],
     fresh: boolean,
     note: (text: string) => void,
-  ): KeptState {
+  ) {
     const { state, reason } = readState(path, fingerprint)
-    const known = fresh ? null : state
     if (!fresh && reason !== null) note(`begins anew: ${reason}`)
-    if (known !== null && known.defaults !== null)
-      note(`goes on with what ${path} has: ${known.calibration.length} batch sizes calibrated`)
-    const kept = new KeptState(path, known ?? newState(fingerprint), note)
-    writeState(path, kept.state)
-    return kept
+    if (!fresh && state !== null && state.defaults !== null)
+      note(`goes on with what ${path} has: ${state.calibration.length} batch sizes calibrated`)
+    this.#path = path
+    this.#note = note
+    this.state = fresh || state === null ? newState(fingerprint) : state
+    writeState(path, this.state)
   }
 
   /** A file without measurements is of no use to the next call. */

@@ -35,8 +35,6 @@ export interface TuneSettings {
 export interface TuneListener {
   /** The current phase, in words. */
   onPhase?(phase: string): void
-  /** Something worth knowing. */
-  onNote?(note: string): void
   /** A measurement has ended. */
   onMeasured?(what: string): void
 }

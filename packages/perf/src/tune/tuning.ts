@@ -1,4 +1,4 @@
-import type { InstanceKind, ModelConfig } from 'zerohop'
+import { InferenceError, type InstanceKind, type ModelConfig } from 'zerohop'
 import { availableCores } from 'zerohop/internals'
 import { calibrate, Calibration, gapsOf } from './calibrate.ts'
 import {
@@ -6,7 +6,7 @@ import {
   type Candidate,
   type Configuration,
   configurationKey,
-  findDefaults,
+  defaultConfiguration,
   keyOf,
   layoutsOf,
   type Load,
@@ -111,7 +111,7 @@ class Tuning {
       isDecided,
     })
     const end = this.#signal.aborted ? 'interrupted' : isDecided ? 'decided' : 'budget'
-    if (best !== null && !isConfirmed) this.#note(unconfirmedNote)
+    if (best !== null && !isConfirmed) this.#notes.push(unconfirmedNote)
     return {
       best,
       judgedBy: this.#goal,
@@ -131,28 +131,46 @@ class Tuning {
     const over = this.#budget.overSignal()
     try {
       const fingerprint = await fingerprintOf(this.#settings, AbortSignal.any([this.#signal, over]))
-      this.#kept = KeptState.open(statePath, fingerprint, fresh, (text) => this.#note(text))
+      this.#kept = new KeptState(statePath, fingerprint, fresh, (text) => this.#notes.push(text))
     } catch (error) {
       if (!this.#signal.aborted && !over.aborted) throw error
     }
   }
 
-  /** @throws InferenceError as `engine.load()`. */
+  /**
+   * Loads the model without tuned options; `null` if time ran out or the tuning was aborted.
+   *
+   * @throws InferenceError as `engine.load()`.
+   */
   async #defaults(): Promise<DefaultFacts | null> {
     if (this.#state.defaults !== null) return this.#state.defaults
     this.#listener.onPhase?.('loading')
-    const found = await findDefaults(
-      this.#ground,
-      this.#config(null),
-      this.#settings.measuring,
-      this.#budget.leftMs,
-      this.#signal,
-    )
-    if (found === null) return null
-    this.#startMs = found.startMs
-    this.#state.defaults = found.facts
-    this.#save()
-    return found.facts
+    const { clock } = this.#ground
+    const config = this.#config(null)
+    const startMs = clock.nowMs()
+    const process = this.#ground.start(this.#settings.measuring)
+    const stop = () => void process.end()
+    this.#signal.addEventListener('abort', stop)
+    try {
+      const word = await process.ask({ type: 'load', name: 'model', config }, this.#budget.leftMs)
+      if (this.#signal.aborted) return null
+      if (word.type === 'failed') {
+        if (word.code === 'ERR_TOO_LONG') return null
+        throw new InferenceError(word.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : word.code, word.message)
+      }
+      const { instances, maxBatchSize, isOnCpu, joining } = word
+      this.#startMs = clock.nowMs() - startMs
+      this.#state.defaults = {
+        configuration: defaultConfiguration(config, instances, maxBatchSize),
+        isOnCpu,
+        joining,
+      }
+      this.#save()
+      return this.#state.defaults
+    } finally {
+      this.#signal.removeEventListener('abort', stop)
+      await process.end()
+    }
   }
 
   /** Measures the default alone, before everything else. It is the result if there is no time for more. */
@@ -176,7 +194,7 @@ class Tuning {
   async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
     const { space: given, measuring } = this.#settings
     const isJoined = configuration.maxBatchSize > 0 || given.batchSizes !== undefined
-    if (!isJoined) this.#note(`batches were not tried: ${joining}`)
+    if (!isJoined) this.#notes.push(`batches were not tried: ${joining}`)
     const space = isOnCpu ? given : { ...given, threads: given.threads ?? [configuration.threads] }
     const layouts = layoutsOf(space, availableCores().usable)
     const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
@@ -211,7 +229,7 @@ class Tuning {
     if (calibration.length > 0) calibratedInMs[key] = this.#settings.budgetMs
     if (calibration.length > knownPoints) contests[this.#goalKey()]!.splice(1)
     this.#save()
-    for (const note of gapsOf(layouts, calibration)) this.#note(note)
+    this.#notes.push(...gapsOf(layouts, calibration))
   }
 
   async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Place[]; isDecided: boolean }> {
@@ -231,10 +249,10 @@ class Tuning {
         }
         // Leaves time for other loads, if there may be any.
         const round = await go(
-          this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget,
+          this.#load === null && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget,
         )
         const isLast = index === contests.length - 1
-        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree)
+        if (isLast && round > 0 && contests.length < mostContests && this.#load === null)
           contests.push(...furtherContests(contests.slice(1), places, this.#goal, this.#rowsPerRequest))
         if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted)
           await go(this.#budget)
@@ -243,32 +261,70 @@ class Tuning {
     return { places, isDecided }
   }
 
-  #contest(
-    contest: RecordedContest,
+  /**
+   * Measures candidates in rounds until the ranking is clear, or there is no time for another measurement.
+   * Recorded measurements of an earlier call count.
+   */
+  async #contest(
+    recorded: RecordedContest,
     processes: ModelProcesses,
     budget: TimeBudget,
-    mostRounds?: number,
+    mostRounds = Infinity,
   ): Promise<Contest> {
-    const plan = new MeasuringPlan(
+    const signal = this.#signal
+    const plan = this.#plan(recorded.candidates, budget)
+    const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
+    const keys = [...candidates.keys()]
+    const contest = new Contest(keys, this.#goal, keys[0])
+    for (const { key, measurement, affordable } of recorded.showings)
+      contest.record(key, measurement, affordable)
+    for (
+      let key = contest.next();
+      key !== null && contest.round < mostRounds && !signal.aborted;
+      key = contest.next()
+    ) {
+      const candidate = candidates.get(key)!
+      const { configuration, load } = candidate
+      const { warmupMs, windowMs, costMs } = plan.timesOf(candidate)
+      const process = configurationKey(configuration) // its own, so that its memory is that of this configuration only
+      const wholeMs = costMs + (processes.isLiving(process) ? 0 : processes.startMs + firstWarmupMs)
+      if (wholeMs > budget.leftMs) break
+      const config = this.#config(configuration)
+      const word = await processes.measure({
+        process,
+        model: 'model',
+        config,
+        load,
+        warmupMs,
+        windowMs,
+        expectedMs: wholeMs,
+        leftMs: budget.leftMs,
+      })
+      // A measurement that ran out of time, or was aborted, has not failed.
+      if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
+      const measurement = word.type === 'measured' ? word.measurement : null
+      const failure = word.type === 'failed' ? word.message : word.failure
+      const costsMs = contest.left.map((each) => plan.timesOf(candidates.get(each)!).costMs)
+      const meanMs = costsMs.reduce((sum, ms) => sum + ms, 0) / costsMs.length
+      const affordable = Math.floor(budget.leftMs / meanMs)
+      recorded.showings.push({ key, measurement, failure, affordable })
+      contest.record(key, measurement, affordable)
+      this.#save()
+      this.#listener.onMeasured?.(key)
+      await processes.keepOnly(
+        contest.left.map((each) => configurationKey(candidates.get(each)!.configuration)),
+      )
+    }
+    return contest
+  }
+
+  #plan(candidates: readonly Candidate[], budget: TimeBudget): MeasuringPlan {
+    return new MeasuringPlan(
       new Calibration(this.#state.calibration),
-      contest.candidates,
+      candidates,
       budget.leftMs,
       this.#startMs,
     )
-    return confirm({
-      contest,
-      goal: this.#goal,
-      processes,
-      configOf: (each) => this.#config(each),
-      budget,
-      signal: this.#signal,
-      mostRounds,
-      timesOf: (candidate) => plan.timesOf(candidate),
-      onShowing: (candidate) => {
-        this.#save()
-        this.#listener.onMeasured?.(keyOf(candidate))
-      },
-    })
   }
 
   /** Processes that are ended when all is done, or when the user aborts. */
@@ -292,18 +348,11 @@ class Tuning {
     this.#listener.onPhase?.('simulating')
     const { space } = this.#settings
     const calibration = new Calibration(this.#state.calibration)
-    const rowsPerRequest = this.#rowsPerRequest
-    const load = this.#load
-    const prospects = await prospectsOf({
-      calibration,
-      space,
-      goal: this.#goal,
-      rowsPerRequest,
-      load,
-      budget: this.#budget.part(simulationShare),
-    })
-    const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
-    const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
+    const shared = { goal: this.#goal, rowsPerRequest: this.#rowsPerRequest, load: this.#load }
+    const budget = this.#budget.part(simulationShare)
+    const prospects = await prospectsOf({ calibration, space, budget, ...shared })
+    const plan = this.#plan([], this.#budget)
+    const first = firstContest({ prospects, plan, reference, ...shared })
     known.push(first)
     return known
   }
@@ -316,10 +365,6 @@ class Tuning {
   get #load(): Load | null {
     const { rate, concurrency } = this.#settings
     return rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
-  }
-
-  get #isLoadFree(): boolean {
-    return this.#load === null
   }
 
   /** Results for the CPU do not apply to another machine's GPU. */
@@ -338,11 +383,6 @@ class Tuning {
     return { ...measuredOptions(configuration, options, this.#kind), path }
   }
 
-  #note(text: string): void {
-    this.#notes.push(text)
-    this.#listener.onNote?.(text)
-  }
-
   get #state(): TuneState {
     return this.#kept?.state ?? newState({})
   }
@@ -350,80 +390,4 @@ class Tuning {
   #save(): void {
     this.#kept!.save()
   }
-}
-
-/** How long one candidate is measured. */
-export interface MeasuringTimes {
-  readonly warmupMs: number
-  readonly windowMs: number
-  /** Total time of a measurement in a running process. */
-  readonly costMs: number
-}
-
-/** Inputs of confirmation. */
-interface ConfirmTask {
-  readonly contest: RecordedContest
-  readonly goal: Goal
-  readonly processes: ModelProcesses
-  readonly configOf: (configuration: Configuration) => ModelConfig
-  readonly budget: TimeBudget
-  readonly signal: AbortSignal
-  /** Most rounds, even if the result is still open. Default: no limit. */
-  readonly mostRounds?: number | undefined
-  timesOf(candidate: Candidate): MeasuringTimes
-  onShowing(candidate: Candidate): void
-}
-
-const leastPatienceMs = 10_000
-const patience = 10
-
-/**
- * Measures candidates in rounds until the ranking is clear, or there is no time for another measurement.
- * Recorded measurements of an earlier call count.
- */
-async function confirm(task: ConfirmTask): Promise<Contest> {
-  const { contest: recorded, goal, processes, budget, signal, mostRounds = Infinity } = task
-  const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
-  const keys = [...candidates.keys()]
-  const contest = new Contest(keys, goal, keys[0])
-  for (const { key, measurement, affordable } of recorded.showings)
-    contest.record(key, measurement, affordable)
-  for (
-    let key = contest.next();
-    key !== null && contest.round < mostRounds && !signal.aborted;
-    key = contest.next()
-  ) {
-    const candidate = candidates.get(key)!
-    const { warmupMs, windowMs, costMs } = task.timesOf(candidate)
-    const process = configurationKey(candidate.configuration)
-    const wholeMs = costMs + (processes.isLiving(process) ? 0 : processes.startMs + firstWarmupMs)
-    if (wholeMs > budget.leftMs) break
-    const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
-    // A separate process, so that its memory is that of this configuration only.
-    const config = { ...task.configOf(candidate.configuration), checkRows: false }
-    const word = await processes.measure({
-      process,
-      model: 'model',
-      config,
-      load: candidate.load,
-      warmupMs,
-      windowMs,
-      limitMs,
-    })
-    // A measurement that ran out of time, or was aborted, has not failed.
-    if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
-    const measurement = word.type === 'measured' ? word.measurement : null
-    const failure = word.type === 'failed' ? word.message : word.failure
-    const meanMs =
-      contest.left.reduce((sum, each) => sum + task.timesOf(candidates.get(each)!).costMs, 0) /
-      contest.left.length
-    const affordable = Math.floor(budget.leftMs / meanMs)
-    recorded.showings.push({ key, measurement, failure, affordable })
-    contest.record(key, measurement, affordable)
-    task.onShowing(candidate)
-    await processes.keepOnly(
-      contest.left.map((each) => configurationKey(candidates.get(each)!.configuration)),
-    )
-  }
-  return contest
 }

@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { posix } from 'node:path'
 import { ownFile, requireFromPackage } from '../own-files.ts'
-import type { Colour } from './charts/chart.ts'
+import { colours } from './colours.ts'
 import { Html, html } from './html.ts'
 
 /** The parts of a page. */
 interface PageParts {
   readonly title: string
   readonly body: Html
-  /** Path of the page's module in `src/`, without `.ts`. */
+  /** Path of the page's script in `src/`, without `.ts`. scripts/bundle-pages.mjs makes one file of it. */
   readonly entry: string
   /** More style, after that of all pages. */
   readonly style?: string
@@ -32,7 +31,7 @@ export function selfContainedPage({
   asksItsServer = false,
 }: PageParts): SelfContainedPage {
   const library = plottingLibrary()
-  const scripts = [library.script, pageScript(entry)]
+  const scripts = [library.script, readFileSync(ownFile(`${entry}.js`), 'utf8')]
   const styles = [library.style, pageStyle + style]
   // Whatever the names of models contain: only these two scripts run, and no other server is contacted.
   const policy = `default-src 'none'; script-src ${scripts.map(hashOf).join(' ')}; style-src ${styles.map(hashOf).join(' ')};${asksItsServer ? " connect-src 'self';" : ''} base-uri 'none'; form-action 'none'`
@@ -66,80 +65,6 @@ function plottingLibrary(): { script: string; style: string } {
     script: `/*!\n${read('LICENSE')}*/\n${read('dist/uPlot.iife.min.js')}`,
     style: read('dist/uPlot.min.css'),
   }
-}
-
-/**
- * Bundles a compiled module of a page and its imports into one script: each module is a function that returns
- * its exports, in order of dependency.
- *
- * @param entry its path in `src/`, without `.ts`.
- */
-function pageScript(entry: string): string {
-  const written = new Map<string, string>()
-  const write = (module: string) => {
-    if (written.has(module)) return
-    const source = readFileSync(ownFile(`${module}.js`), 'utf8')
-    for (const [, imported] of source.matchAll(/^import \{[^}]*\} from '(\.[^']+)\.js';$/gm))
-      write(besides(module, imported!))
-    written.set(module, asFunction(module, source))
-  }
-  write(entry)
-  return `(() => {\n'use strict';\nconst modules = {};\n${[...written.values()].join('')}})();`
-}
-
-function asFunction(module: string, source: string): string {
-  const exports = [...source.matchAll(/^export (?:const|function|class) (\w+)/gm)].map(([, name]) => name!)
-  const body = source
-    .replaceAll(
-      /^import (\{[^}]*\}) from '(\.[^']+)\.js';$/gm,
-      (_, names: string, imported: string) => `const ${names} = modules['${besides(module, imported)}'];`,
-    )
-    .replaceAll(/^export (?:\{\};$)?/gm, '')
-    .replaceAll(/^\s*\/\/.*\n|^\s*\/\*\*[^]*?\*\/\n/gm, '')
-  return `modules['${module}'] = (() => {\n${body}return { ${exports.join(', ')} };\n})();\n`
-}
-
-function besides(module: string, imported: string): string {
-  return posix.join(posix.dirname(module), imported)
-}
-
-/**
- * Light and dark values. Percentiles go from blue (low) to orange (high). The others are the colours of Okabe
- * and Ito, which are distinguishable with colour blindness.
- */
-const colours: Readonly<
-  Record<
-    Colour | 'text' | 'muted' | 'grid' | 'surface' | 'page' | 'accent' | 'warning' | 'warned',
-    readonly [light: string, dark: string]
-  >
-> = {
-  text: ['#1b1f24', '#e6e9ed'],
-  muted: ['#59636e', '#9aa5b1'],
-  grid: ['#e3e7ec', '#2c333b'],
-  surface: ['#ffffff', '#171b20'],
-  page: ['#f5f7f9', '#0e1114'],
-  accent: ['#0063a0', '#6cb8ee'],
-  warning: ['#8f3a00', '#ffb482'],
-  warned: ['#fdeee3', '#3a2416'],
-  p50: ['#08519c', '#a9cdee'],
-  p90: ['#3182bd', '#6baed6'],
-  p95: ['#5a9fd0', '#3f8fcb'],
-  p99: ['#e08214', '#fdb863'],
-  p999: ['#b35806', '#e08214'],
-  max: ['#6b6f76', '#9aa0a8'],
-  infer: ['#0072b2', '#3d9bd6'],
-  input: ['#56b4e9', '#8fd0f5'],
-  output: ['#009e73', '#2fbf95'],
-  queue: ['#e69f00', '#f0b429'],
-  overhead: ['#8c939c', '#707a85'],
-  first: ['#0072b2', '#3d9bd6'],
-  second: ['#d55e00', '#f08a45'],
-  third: ['#009e73', '#2fbf95'],
-  fourth: ['#e69f00', '#f0b429'],
-  fifth: ['#cc79a7', '#dd9dc1'],
-  sixth: ['#56b4e9', '#8fd0f5'],
-  seventh: ['#8c939c', '#a3acb6'],
-  eighth: ['#5b4a9c', '#a497e0'],
 }
 
 function properties(scheme: 0 | 1): string {

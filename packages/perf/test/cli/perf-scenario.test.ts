@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { PerfResult } from '../../src/perf/result.ts'
+import type { PerfResult } from '../../src/perf/result-schema.ts'
 import * as small from '../../../../test/models/small.ts'
 import { dependentRows } from '../../../../test/models/dependent-rows.ts'
 import { interrupted, zerohop } from '../../../../test/cli/run.ts'

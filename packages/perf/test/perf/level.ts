@@ -1,4 +1,4 @@
-import type { LatencyFigures, LevelResult } from '../../src/perf/result.ts'
+import type { LatencyFigures, LevelResult } from '../../src/perf/result-schema.ts'
 
 const latency: LatencyFigures = {
   averageUs: 1000.2,

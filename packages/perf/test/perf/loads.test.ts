@@ -10,7 +10,7 @@ import {
   type SampleSource,
   sampleSource,
 } from '../../src/perf/input/sample-source.ts'
-import { ClosedLoop, PeriodicConcurrency } from '../../src/perf/load/closed-loop.ts'
+import { ClosedLoop } from '../../src/perf/load/closed-loop.ts'
 import { type Load, loadClock } from '../../src/perf/load/load.ts'
 import {
   constantSchedule,
@@ -80,7 +80,7 @@ describe('callers that wait for their answers', () => {
 
   it('become more every so many answers, up to the most, where that is asked for', async () => {
     const { atOnce, window, most } = await play(
-      new PeriodicConcurrency(oneSample(), { start: 1, end: 5, step: 2, period: 4 }),
+      new ClosedLoop(oneSample(), 1, Infinity, { start: 1, end: 5, step: 2, period: 4 }),
       () => 10,
     )
     expect(atOnce.slice(0, 4)).toEqual([1, 1, 1, 1])

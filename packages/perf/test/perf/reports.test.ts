@@ -8,7 +8,7 @@ import { measureDefaults } from '../../src/perf/perf-settings.ts'
 import { levelText, settingsText, summaryText } from '../../src/perf/report/console-report.ts'
 import { composingCsvReport, csvReport } from '../../src/perf/report/csv-report.ts'
 import { profileText } from '../../src/perf/report/profile-export.ts'
-import type { LevelResult } from '../../src/perf/result.ts'
+import type { LevelResult } from '../../src/perf/result-schema.ts'
 import { calibrateService } from '../../src/perf/service-calibration.ts'
 import { levelOf } from './level.ts'
 

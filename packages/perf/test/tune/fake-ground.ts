@@ -99,7 +99,7 @@ export class FakeGround implements MeasuringGround {
       return this.#measured(configuration, task, mostBytes)
     }
     const ask = (async (task: MeasuringTask, limitMs: number) => answer(task, limitMs)) as Measuring['ask']
-    return { ask, end: async () => void end('it was ended', 'ERR_CRASHED'), get hasEnded() { return ended !== null } } // prettier-ignore
+    return { ask, end: async () => void end('it was ended', 'ERR_CRASHED') }
   }
 
   /** What a configuration gives under a load, without noise. */
@@ -154,7 +154,6 @@ export class FakeGround implements MeasuringGround {
       measurement,
       failure,
       runMs: this.#machine.runMs(configuration) / factor,
-      tookMs: 0,
     }
   }
 
@@ -165,7 +164,6 @@ export class FakeGround implements MeasuringGround {
       maxBatchSize,
       joining: 'rows gave the same alone and beside others',
       isOnCpu: true,
-      loadMs: this.#machine.loadMs,
     }
   }
 

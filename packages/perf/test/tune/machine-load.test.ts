@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadNote, MachineLoad } from '../../src/tune/machine-load.ts'
+import { loadNote, watchMachineLoad } from '../../src/tune/machine-load.ts'
 
 describe('the load by other processes', () => {
   const before = { total: 1000, busy: 400, own: 100, cores: 4 }
@@ -16,7 +16,7 @@ describe('the load by other processes', () => {
   })
 
   it.runIf(process.platform === 'linux')('is read from the system', () => {
-    const load = MachineLoad.begin()!
-    expect(load.note() ?? '').toMatch(/^$|^other processes used \d+\.\d of \d+ cores/)
+    const note = watchMachineLoad()
+    expect(note() ?? '').toMatch(/^$|^other processes used \d+\.\d of \d+ cores/)
   })
 })

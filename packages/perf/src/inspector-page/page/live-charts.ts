@@ -1,5 +1,6 @@
 import type { Frame } from 'zerohop/internals'
-import type { Colour, Unit } from '../../web-page/charts/chart.ts'
+import type { Colour } from '../../web-page/colours.ts'
+import type { Unit } from '../../web-page/charts/chart.ts'
 
 type Load = Frame['all']
 

@@ -1,7 +1,9 @@
 import Table from 'cli-table3'
 import type { ModelStatistics, Outputs } from 'zerohop'
+import { batchSizesOf } from 'zerohop/internals'
 import type { Sample } from '../input/sample-source.ts'
 import { codeOf } from '../load/recorder.ts'
+import type { AccuracyResult } from '../result-schema.ts'
 import { answerDifference, typeOf } from './answer-difference.ts'
 
 /** The part of a `Model` that answers. */
@@ -51,7 +53,7 @@ export async function checkRows(
     alone.push(await ask(sample))
   }
   const before = model.stats()
-  const outputs = new Map<string, OutputDifference>()
+  const outputs = new Map<string, AccuracyResult['outputs'][number]>()
   let answers = 0
   const compare = (index: number, together: Outputs) => {
     const own = alone[index]!
@@ -97,7 +99,7 @@ export async function checkRows(
     within,
     outputs: found,
     failures,
-    batchSizes: batchSizesBetween(before, after),
+    batchSizes: batchSizesOf({ before, after }),
     cacheHits: after.inferenceStats.cacheHit.count - before.inferenceStats.cacheHit.count,
   }
 }
@@ -111,63 +113,9 @@ function spreadOf(alone: readonly (Outputs | null)[], name: string): number {
   )
 }
 
-function batchSizesBetween(before: ModelStatistics, after: ModelStatistics): AccuracyResult['batchSizes'] {
-  const earlier = new Map(
-    before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]),
-  )
-  return after.batchStats
-    .map(({ batchSize, computeInfer }) => ({
-      batchSize,
-      count: computeInfer.count - (earlier.get(batchSize) ?? 0),
-    }))
-    .filter(({ count }) => count > 0)
-}
-
-/** The comparison of answers under load with answers alone. */
-export interface AccuracyResult {
-  /** Answers compared. */
-  readonly answers: number
-  /** Different requests among them. */
-  readonly samples: number
-  /** Concurrent requests under load. */
-  readonly concurrency: number
-  /** The largest relative difference that is no error. */
-  readonly tolerance: number
-  /** Whether all answers are within it. */
-  readonly within: boolean
-  readonly outputs: readonly OutputDifference[]
-  /** Requests that failed, alone or under load, by error code. */
-  readonly failures: Readonly<Record<string, number>>
-  /** Sizes of the batches under load. If all have one row, nothing was joined, and the check shows little. */
-  readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
-  /** Answers under load from the response cache, which had no run. */
-  readonly cacheHits: number
-}
-
-/** How much the answers of one output differ. */
-interface OutputDifference {
-  readonly output: string
-  /** From the model's metadata, or from the first answer. */
-  readonly type: string
-  /** The largest difference of two numbers; `Infinity` if one is not a number, or shapes or texts differ. */
-  readonly absolute: number
-  /** The largest difference relative to the largest number of its answer. */
-  readonly relative: number
-  /**
-   * How much answers to different requests differ, as {@link relative}. If it is 0, swapped answers would not
-   * be noticed.
-   */
-  readonly spread: number
-  /** Answers beyond the tolerance. */
-  readonly above: number
-  /** The request with the largest relative difference, counted from 0; `null` if there is no difference. */
-  readonly sample: number | null
-}
-
 /** The comparison as text for a terminal. */
 export function accuracyText(result: AccuracyResult): string {
-  const { answers, samples, concurrency, tolerance, within, outputs, failures, batchSizes, cacheHits } =
-    result
+  const { answers, tolerance, outputs, batchSizes, cacheHits } = result
   const table = new Table({
     head: [
       'Output',
@@ -190,24 +138,22 @@ export function accuracyText(result: AccuracyResult): string {
       `${above} of ${answers}`,
       sample === null ? '-' : `${sample}`,
     ])
-  const failed = Object.entries(failures).map(([code, count]) => `${count} ${code}`)
-  const joined = batchSizes.filter(({ batchSize }) => batchSize > 1)
-  return [
-    `${answers} answers to ${samples} different requests, ${concurrency} at once, each beside the one that it gets alone`,
-    `Batches: ${batchSizes.map(({ batchSize, count }) => `${count} of ${batchSize}`).join(', ') || 'none'}`,
+  const failed = Object.entries(result.failures).map(([code, count]) => `${count} ${code}`)
+  const sizes = batchSizes.map(({ batchSize, count }) => `${count} of ${batchSize}`)
+  const isNoneJoined = batchSizes.length > 0 && batchSizes.every(({ batchSize }) => batchSize <= 1)
+  const areAllSame = outputs.length > 0 && outputs.every(({ spread }) => spread <= tolerance)
+  const lines = [
+    `${answers} answers to ${result.samples} different requests, ${result.concurrency} at once, each beside the one that it gets alone`,
+    `Batches: ${sizes.join(', ') || 'none'}`,
     table.toString(),
-    ...(failed.length === 0 ? [] : [`Requests failed: ${failed.join(', ')}`]),
-    ...(cacheHits === 0 ? [] : [`${cacheHits} answers came from the response cache and were not run`]),
-    ...(joined.length > 0 || batchSizes.length === 0
-      ? []
-      : ['No batch had more than one row: nothing was joined that could have been mixed up']),
-    ...(outputs.length > 0 && outputs.every(({ spread }) => spread <= tolerance)
-      ? ['Answers to different requests are the same: one for another would not show']
-      : []),
-    ...(answers > 0 ? [] : ['There was no answer to compare']),
-    `Answers are ${within ? 'within' : 'NOT within'} the tolerance of ${tolerance}`,
-    '',
-  ].join('\n')
+    failed.length > 0 && `Requests failed: ${failed.join(', ')}`,
+    cacheHits > 0 && `${cacheHits} answers came from the response cache and were not run`,
+    isNoneJoined && 'No batch had more than one row: nothing was joined that could have been mixed up',
+    areAllSame && 'Answers to different requests are the same: one for another would not show',
+    answers === 0 && 'There was no answer to compare',
+    `Answers are ${result.within ? 'within' : 'NOT within'} the tolerance of ${tolerance}`,
+  ]
+  return `${lines.filter((line) => line !== false).join('\n')}\n`
 }
 
 const shown = (difference: number) =>

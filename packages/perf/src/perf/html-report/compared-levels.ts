@@ -1,6 +1,6 @@
 import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { LevelResult } from '../result.ts'
+import type { LevelResult } from '../result-schema.ts'
 import { levelAxis, plotted, spansDecades } from './level-sections.ts'
 import { type Cell, comparedColour, type NamedResult, type Part, type Section } from './report-page.ts'
 
@@ -25,15 +25,19 @@ const measures: readonly Measure[] = [
 
 /** The same levels of several results, side by side. */
 export function comparedLevelsSection(compared: readonly NamedResult[]): Section {
-  const levels = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
-    (a, b) => a - b,
-  )
+  const levels = placesOf(compared)
   return {
     id: 'levels',
     title: 'Level by level',
     lead: `What each gave at the same ${levelAxis(compared[0]!.result.mode).toLowerCase()}; in the tables beside what ${compared[0]!.name} gave.`,
     parts: measures.map((measure) => measurePart(measure, compared, levels)),
   }
+}
+
+/** All levels, ascending. */
+export function placesOf(compared: readonly NamedResult[]): number[] {
+  const places = compared.flatMap(({ result }) => result.levels.map(({ level }) => level))
+  return [...new Set(places)].sort((a, b) => a - b)
 }
 
 function measurePart(

@@ -1,9 +1,16 @@
-import { type Curve, type LevelChart, rowsOf, type Series, type View } from '../../web-page/charts/chart.ts'
+import type { Curve, Series, View } from '../../web-page/charts/chart.ts'
 import { countOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { LevelResult, PerfResult } from '../result.ts'
-import type { ScenarioResult } from '../scenarios/judge-run.ts'
-import { comparedLevelsSection } from './compared-levels.ts'
-import { binsOf, latencyCurve, levelAxis, levelPhrase, plotted, spansDecades } from './level-sections.ts'
+import type { LevelResult, PerfResult, ScenarioResult } from '../result-schema.ts'
+import { comparedLevelsSection, placesOf } from './compared-levels.ts'
+import {
+  binsOf,
+  closeUpSection,
+  curveChart,
+  latencyCurve,
+  levelAxis,
+  levelPhrase,
+  plotted,
+} from './level-sections.ts'
 import {
   comparedColour,
   type HeadlineFigure,
@@ -11,7 +18,7 @@ import {
   type Part,
   renderPage,
   type Section,
-  type Table,
+  tablePart,
 } from './report-page.ts'
 import { dateOf, headlineFor, headlineOf } from './report.ts'
 import { settingText } from './run-sections.ts'
@@ -83,19 +90,7 @@ function curvesSection(compared: readonly NamedResult[]): Section {
     lead: 'Each point is a level of load. Lower and further to the right is better.',
     parts: [
       {
-        chart: {
-          id: 'curves',
-          shape: 'curve',
-          x: { label: 'Inferences/s', unit: 'count' },
-          y: {
-            label: 'Latency',
-            unit: 'microseconds',
-            isLogarithmic: spansDecades(
-              curves.flatMap(({ series }) => series.flatMap(({ values }) => values)),
-            ),
-          },
-          curves,
-        },
+        chart: curveChart('curves', curves),
         table: {
           caption: 'The best of each',
           columns: ['Result', 'Peak throughput', 'Lowest p99 latency'],
@@ -114,45 +109,36 @@ function bestOf(result: PerfResult): [throughput: string, latency: string] {
 
 /** How results differ apart from their figures. */
 function differencesSection(compared: readonly NamedResult[]): Section {
-  const tables = [
-    differenceTable(
-      'Settings that differ',
-      compared,
-      compared.map(({ result }) => result.settings),
-    ),
-    differenceTable(
-      'Machines, where they differ',
-      compared,
-      compared.map(({ result }) => result.machine),
-    ),
-  ].filter(({ rows }) => rows.length > 0)
+  const parts = [
+    differencePart('Settings that differ', compared, ({ settings }) => settings),
+    differencePart('Machines, where they differ', compared, ({ machine }) => machine),
+  ].filter(({ table }) => table.rows.length > 0)
   return {
     id: 'configuration',
     title: 'Configuration',
     lead:
-      tables.length === 0
+      parts.length === 0
         ? 'The settings and the machines are the same.'
         : 'The settings and machines, as far as they differ.',
-    parts: tables.map((table) => ({ table })),
+    parts,
   }
 }
 
-function differenceTable(
+function differencePart(
   caption: string,
   compared: readonly NamedResult[],
-  facts: readonly Readonly<Record<string, unknown>>[],
-): Table {
-  const names = [...new Set(facts.flatMap(Object.keys))]
-  const rows = names.map((name) => [
+  factsOf: (result: PerfResult) => Readonly<Record<string, unknown>>,
+): Part {
+  const facts = compared.map(({ result }) => factsOf(result))
+  const rows = [...new Set(facts.flatMap(Object.keys))].map((name) => [
     name,
     ...facts.map((own) => (own[name] === undefined ? '–' : settingText(own[name]))),
   ])
-  return {
+  return tablePart(
     caption,
-    columns: ['', ...compared.map(({ name }) => name)],
-    rows: rows.filter(([, ...values]) => new Set(values).size > 1),
-    isOpen: true,
-  }
+    ['', ...compared.map(({ name }) => name)],
+    rows.filter(([, ...values]) => new Set(values).size > 1),
+  )
 }
 
 /** A level of each result, as one choice. */
@@ -169,30 +155,14 @@ function comparedDistributionsSection(compared: readonly NamedResult[], areLevel
     { name: 'each at its own peak', levels: compared.map(peakOf) },
     ...(areLevelsAlike ? commonLevels(compared) : []),
   ]
-  const latencies: LevelChart = {
-    id: 'latencies',
+  return closeUpSection('distributions', {
     shape: 'lines',
-    x: { label: 'Latency up to' },
-    y: { label: 'Share of the requests', unit: 'share', isLogarithmic: false },
-    views: choices.map((choice) => latencyView(choice, compared)),
-  }
-  const batches: LevelChart = {
-    id: 'batches',
-    shape: 'lines',
-    x: { label: 'Rows in the batch' },
-    y: { label: 'Share of the batches', unit: 'share', isLogarithmic: false },
-    views: choices.map((choice) => batchView(choice, compared)),
-  }
-  return {
-    id: 'distributions',
-    title: 'One level from close by',
-    lead: 'How latencies are distributed (bins grow by the same factor), and how large the batches were.',
-    parts: [
-      { title: 'Latencies', chart: latencies, table: tableOf(latencies, compared, 'Requests by latency') },
-      { title: 'Batch sizes', chart: batches, table: tableOf(batches, compared, 'Batches by size') },
-    ],
-    choices: choices.map(({ name }) => name),
-  }
+    unit: 'share',
+    labels: ['Share of the requests', 'Share of the batches'],
+    latencies: choices.map((choice) => latencyView(choice, compared)),
+    batches: choices.map((choice) => batchView(choice, compared)),
+    columns: compared.map(({ name }) => name),
+  })
 }
 
 function peakOf({ result: { levels } }: NamedResult): LevelResult | undefined {
@@ -204,15 +174,8 @@ function peakOf({ result: { levels } }: NamedResult): LevelResult | undefined {
 
 /** The levels that at least two results have, as choices. */
 function commonLevels(compared: readonly NamedResult[]): Choice[] {
-  const [
-    {
-      result: { mode },
-    },
-  ] = compared as [NamedResult]
-  const places = [...new Set(compared.flatMap(({ result }) => result.levels.map(({ level }) => level)))].sort(
-    (a, b) => a - b,
-  )
-  return places.flatMap((place) => {
+  const { mode } = compared[0]!.result
+  return placesOf(compared).flatMap((place) => {
     const levels = compared.map(({ result }) => result.levels.find(({ level }) => level === place))
     const present = levels.filter((level) => level !== undefined)
     return present.length < 2 ? [] : [{ name: levelPhrase(mode, present[0]!), levels }]
@@ -253,14 +216,6 @@ function seriesOf(
   })
 }
 
-function tableOf(chart: LevelChart, compared: readonly NamedResult[], caption: string): Part['table'] {
-  return {
-    caption,
-    columns: [chart.x.label, ...compared.map(({ name }) => name)],
-    rows: rowsOf(chart, chart.views[0]!),
-  }
-}
-
 const facts: readonly [name: string, of: (scenario: ScenarioResult) => string][] = [
   ['scenario', ({ scenario }) => scenario],
   ['valid', ({ valid }) => (valid ? 'yes' : 'no')],
@@ -285,21 +240,13 @@ function comparedScenariosSection(compared: readonly NamedResult[]): Section[] {
     name,
     ...compared.map(({ result: { scenario } }) => (scenario === undefined ? '–' : of(scenario))),
   ])
+  const columns = ['', ...compared.map(({ name }) => name)]
   return [
     {
       id: 'scenarios',
       title: 'Scenarios',
       lead: "By the rules of MLPerf's LoadGen.",
-      parts: [
-        {
-          table: {
-            caption: 'What each came to',
-            columns: ['', ...compared.map(({ name }) => name)],
-            rows,
-            isOpen: true,
-          },
-        },
-      ],
+      parts: [tablePart('What each came to', columns, rows)],
     },
   ]
 }

@@ -1,14 +1,15 @@
 import type { ServerFigures } from 'zerohop/internals'
+import type { Colour } from '../../web-page/colours.ts'
 import {
-  type Colour,
   type Curve,
+  type CurveChart,
   type LevelChart,
   rowsOf,
   type Series,
   type View,
 } from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { LatencyFigures, LevelResult, LoadMode, PerfResult } from '../result.ts'
+import type { LatencyFigures, LevelResult, LoadMode, PerfResult } from '../result-schema.ts'
 import type { Cell, Part, Section, Table } from './report-page.ts'
 
 const percentiles: readonly [name: string, colour: Colour, of: keyof LatencyFigures][] = [
@@ -22,27 +23,28 @@ const percentiles: readonly [name: string, colour: Colour, of: keyof LatencyFigu
 
 /** Latency over throughput, and each level in one line. */
 export function curveSection(result: PerfResult): Section {
-  const curve = latencyCurve(result, ['p50', 'p95', 'p99'])
   return {
     id: 'curve',
     title: 'Latency against throughput',
     lead: `Each point is a level of load, named by its ${levelAxis(result.mode).toLowerCase()}; the line goes through them in the order in which they were measured.`,
     parts: [
       {
-        chart: {
-          id: 'curve',
-          shape: 'curve',
-          x: { label: 'Inferences/s', unit: 'count' },
-          y: {
-            label: 'Latency',
-            unit: 'microseconds',
-            isLogarithmic: spansDecades(curve.series.flatMap(({ values }) => values)),
-          },
-          curves: [curve],
-        },
+        chart: curveChart('curve', [latencyCurve(result, ['p50', 'p95', 'p99'])]),
         table: summaryTable(result),
       },
     ],
+  }
+}
+
+/** Latencies over throughput. */
+export function curveChart(id: string, curves: readonly Curve[]): CurveChart {
+  const values = curves.flatMap(({ series }) => series.flatMap((each) => each.values))
+  return {
+    id,
+    shape: 'curve',
+    x: { label: 'Inferences/s', unit: 'count' },
+    y: { label: 'Latency', unit: 'microseconds', isLogarithmic: spansDecades(values) },
+    curves,
   }
 }
 
@@ -222,35 +224,62 @@ export function failureCount(failures: LevelResult['failures']): number {
 /** One level in detail: the distributions of its latencies and batches. */
 export function distributionSection(result: PerfResult): Section {
   const { mode, levels } = result
-  const choices = levels.map((level) => `${levelPhrase(mode, level)}${level.stable ? '' : ' (unstable)'}`)
-  const chosen = levels.reduce(
-    (best, { inferencesPerSecond }, index) =>
-      inferencesPerSecond > (levels[best]?.inferencesPerSecond ?? -Infinity) ? index : best,
-    0,
-  )
-  const latencies: LevelChart = {
-    id: 'latencies',
+  const nameOf = (level: LevelResult) => `${levelPhrase(mode, level)}${level.stable ? '' : ' (unstable)'}`
+  return closeUpSection('distribution', {
     shape: 'bars',
-    x: { label: 'Latency up to' },
-    y: { label: 'Requests', unit: 'count', isLogarithmic: false },
-    views: levels.map((level, index) => latencyView(level, choices[index]!)),
-  }
-  const batches: LevelChart = {
-    id: 'batches',
-    shape: 'bars',
-    x: { label: 'Rows in the batch' },
-    y: { label: 'Batches', unit: 'count', isLogarithmic: false },
-    views: levels.map((level, index) => batchView(level, choices[index]!)),
+    unit: 'count',
+    labels: ['Requests', 'Batches'],
+    latencies: levels.map((level) => latencyView(level, nameOf(level))),
+    batches: levels.map((level) => batchView(level, nameOf(level))),
+    chosen: levels.reduce(
+      (best, { inferencesPerSecond }, index) =>
+        inferencesPerSecond > (levels[best]?.inferencesPerSecond ?? -Infinity) ? index : best,
+      0,
+    ),
+  })
+}
+
+/** Distributions of latencies and of batch sizes, one view at a time. */
+export function closeUpSection(
+  id: string,
+  charts: {
+    readonly shape: LevelChart['shape']
+    readonly unit: 'count' | 'share'
+    readonly labels: readonly [latencies: string, batches: string]
+    readonly latencies: readonly View[]
+    readonly batches: readonly View[]
+    /** Of the figures in the tables. Default: the label. */
+    readonly columns?: readonly string[]
+    readonly chosen?: number
+  },
+): Section {
+  const { shape, unit, labels, latencies, batches, columns, chosen = 0 } = charts
+  const partOf = (own: string, place: string, label: string, views: readonly View[], caption: string) => {
+    const chart: LevelChart = {
+      id: own,
+      shape,
+      x: { label: place },
+      y: { label, unit, isLogarithmic: false },
+      views,
+    }
+    const rows = views[chosen] === undefined ? [] : rowsOf(chart, views[chosen])
+    return { chart, table: { caption, columns: [place, ...(columns ?? [label])], rows } }
   }
   return {
-    id: 'distribution',
+    id,
     title: 'One level from close by',
     lead: 'How latencies are distributed (bins grow by the same factor), and how large the batches were.',
     parts: [
-      { title: 'Latencies', chart: latencies, table: tableOf(latencies, chosen, 'Requests by latency') },
-      { title: 'Batch sizes', chart: batches, table: tableOf(batches, chosen, 'Batches by size') },
+      {
+        title: 'Latencies',
+        ...partOf('latencies', 'Latency up to', labels[0], latencies, 'Requests by latency'),
+      },
+      {
+        title: 'Batch sizes',
+        ...partOf('batches', 'Rows in the batch', labels[1], batches, 'Batches by size'),
+      },
     ],
-    choices,
+    choices: latencies.map(({ name }) => name),
     chosen,
   }
 }
@@ -283,15 +312,6 @@ function batchView({ batchSizes }: LevelResult, name: string): View {
     names: ascending.map(({ batchSize }) => countOf(batchSize)),
     unstable: [],
     series: [{ name: 'batches', colour: 'third', values: ascending.map(({ count }) => plotted(count)) }],
-  }
-}
-
-function tableOf(chart: LevelChart, chosen: number, caption: string): Part['table'] {
-  const view = chart.views[chosen]
-  return {
-    caption,
-    columns: [chart.x.label, chart.y.label],
-    rows: view === undefined ? [] : rowsOf(chart, view),
   }
 }
 
@@ -378,6 +398,11 @@ export function breakdownSection(result: PerfResult): Section {
       }),
     ],
   }
+}
+
+/** The mean rows of an execution. */
+export function meanRowsOf({ inferenceCount, executionCount }: ServerFigures): string {
+  return countOf(executionCount > 0 ? inferenceCount / executionCount : NaN)
 }
 
 /** The mean times of a request in the engine, as columns of a table. */

@@ -1,7 +1,8 @@
-import type { Chart, Colour, Points } from '../../web-page/charts/chart.ts'
+import type { Colour } from '../../web-page/colours.ts'
+import type { Chart, Points } from '../../web-page/charts/chart.ts'
 import { html, type Html, jsonText } from '../../web-page/html.ts'
 import { selfContainedPage } from '../../web-page/self-contained-page.ts'
-import type { PerfResult } from '../result.ts'
+import type { PerfResult } from '../result-schema.ts'
 
 /** The parts of a page. */
 interface ReportPage {
@@ -170,6 +171,11 @@ export interface Table {
   readonly rows: readonly (readonly Cell[])[]
   /** Whether it is open at first. */
   readonly isOpen?: boolean
+}
+
+/** A table without a chart, which is open at first. */
+export function tablePart(caption: string, columns: Table['columns'], rows: Table['rows']): Part {
+  return { table: { caption, columns, rows, isOpen: true } }
 }
 
 export type Cell = string | { readonly text: string; readonly warning: string }

@@ -1,5 +1,5 @@
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { LevelResult, LoadMode, PerfResult } from '../result.ts'
+import type { LevelResult, LoadMode, PerfResult } from '../result-schema.ts'
 import {
   breakdownSection,
   curveSection,
@@ -7,6 +7,7 @@ import {
   endedCount,
   failureCount,
   levelPhrase,
+  meanRowsOf,
   percentileSection,
 } from './level-sections.ts'
 import { type HeadlineFigure, renderPage, type Section } from './report-page.ts'
@@ -136,7 +137,7 @@ export function headlineOf({ mode, levels, machine }: PerfResult): HeadlineFigur
     ...goodputFigure(from, at),
     {
       label: 'Mean batch at the peak',
-      figure: countOf(server.executionCount > 0 ? server.inferenceCount / server.executionCount : NaN),
+      figure: meanRowsOf(server),
       unit: 'rows',
       detail: `${countOf(server.executionCount)} executions`,
     },

@@ -1,17 +1,19 @@
+import type { Colour } from '../../web-page/colours.ts'
 import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { InputLevels, LatencyFigures, LevelResult, PerfResult } from '../result.ts'
+import type { InputLevels, LatencyFigures, LevelResult, PerfResult } from '../result-schema.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
 import {
   failureCount,
   levelAxis,
   levelCell,
   levelsPart,
+  meanRowsOf,
   plotted,
   serverTimes,
   serverTimesOf,
 } from './level-sections.ts'
-import type { Cell, Part, Section, Table } from './report-page.ts'
+import { type Cell, type Part, type Section, type Table, tablePart } from './report-page.ts'
 
 /** Characters of a setting's text; the rest is cut off. */
 const longestSetting = 2000
@@ -90,33 +92,20 @@ export function processSection(result: PerfResult): Section {
 }
 
 function delayPart(result: PerfResult, hasLag: boolean): Part {
-  const { levels } = result
-  const valuesOf = (
-    figures: (level: PerfResult['levels'][0]) => LatencyFigures | null,
-    of: keyof LatencyFigures,
-  ) => levels.map((level) => plotted(figures(level)?.[of] ?? NaN))
-  const series: Series[] = [
-    {
-      name: 'event loop p50',
-      colour: 'first',
-      isDashed: true,
-      values: valuesOf(({ eventLoopDelay }) => eventLoopDelay, 'p50Us'),
-    },
-    {
-      name: 'event loop p99',
-      colour: 'first',
-      values: valuesOf(({ eventLoopDelay }) => eventLoopDelay, 'p99Us'),
-    },
-  ]
-  const lag: Series[] = [
-    {
-      name: 'sender p50',
-      colour: 'second',
-      isDashed: true,
-      values: valuesOf(({ sendLag }) => sendLag, 'p50Us'),
-    },
-    { name: 'sender p99', colour: 'second', values: valuesOf(({ sendLag }) => sendLag, 'p99Us') },
-  ]
+  const seriesOf = (
+    name: string,
+    colour: Colour,
+    figuresOf: (level: LevelResult) => LatencyFigures | null,
+  ): Series[] => {
+    const values = (of: 'p50Us' | 'p99Us') =>
+      result.levels.map((level) => plotted(figuresOf(level)?.[of] ?? NaN))
+    return [
+      { name: `${name} p50`, colour, isDashed: true, values: values('p50Us') },
+      { name: `${name} p99`, colour, values: values('p99Us') },
+    ]
+  }
+  const series = seriesOf('event loop', 'first', ({ eventLoopDelay }) => eventLoopDelay)
+  const lag = hasLag ? seriesOf('sender', 'second', ({ sendLag }) => sendLag) : []
   const lagColumns = hasLag ? [...shownDelays.map(([name]) => `sender ${name}`), 'sent > 1 ms late'] : []
   return {
     title: hasLag ? 'Delay of the event loop, lag of the sender' : 'Delay of the event loop',
@@ -125,7 +114,7 @@ function delayPart(result: PerfResult, hasLag: boolean): Part {
       shape: 'lines',
       label: 'Late by',
       unit: 'microseconds',
-      series: hasLag ? [...series, ...lag] : series,
+      series: [...series, ...lag],
       caption: hasLag ? 'Delay of timers and requests' : 'Delay of timers',
       columns: [...shownDelays.map(([name]) => `event loop ${name}`), ...lagColumns],
       cells: ({ eventLoopDelay, sendLag, delayedCount }) => [
@@ -167,28 +156,19 @@ export function composingSection({ mode, levels }: PerfResult): Section | null {
     title: 'The steps of the ensemble',
     lead: 'The mean time of a request in each model of the ensemble.',
     parts: [
-      {
-        table: {
-          caption: 'Mean times of a successful request, by model',
-          columns: [
-            levelAxis(mode),
-            'model',
-            ...serverTimes.map(([name]) => name),
-            'executions',
-            'mean rows',
-          ],
-          rows: levels.flatMap((level) =>
-            (level.composingModels ?? []).map(({ model, version, server }) => [
-              levelCell(level),
-              `${model}, version ${version}`,
-              ...serverTimesOf(server),
-              countOf(server.executionCount),
-              countOf(server.executionCount > 0 ? server.inferenceCount / server.executionCount : NaN),
-            ]),
-          ),
-          isOpen: true,
-        },
-      },
+      tablePart(
+        'Mean times of a successful request, by model',
+        [levelAxis(mode), 'model', ...serverTimes.map(([name]) => name), 'executions', 'mean rows'],
+        levels.flatMap((level) =>
+          (level.composingModels ?? []).map(({ model, version, server }) => [
+            levelCell(level),
+            `${model}, version ${version}`,
+            ...serverTimesOf(server),
+            countOf(server.executionCount),
+            meanRowsOf(server),
+          ]),
+        ),
+      ),
     ],
   }
 }
@@ -207,35 +187,27 @@ export function inputsSection(result: PerfResult): Section | null {
     lead: `The same request every time, compared with requests that never repeat: this shows what caches gain. All sections below are about ${inputs.at(-1)!.inputs} inputs.`,
     parts: [
       ...parts,
-      {
-        table: {
-          caption: 'Requests and caches',
-          columns: [levelAxis(mode), 'inputs', 'different requests', 'from the cache', 'mean compute'],
-          rows: inputs.flatMap(rowsOf),
-          isOpen: true,
-        },
-      },
+      tablePart(
+        'Requests and caches',
+        [levelAxis(mode), 'inputs', 'different requests', 'from the cache', 'mean compute'],
+        inputs.flatMap(rowsOf),
+      ),
     ],
   }
 }
 
 function rowsOf({ inputs, distinct, levels }: InputLevels): Cell[][] {
-  return levels.map((level) => [
-    levelCell(level),
-    inputs,
-    distinct === null ? 'all' : countOf(distinct),
-    cachedShare(level),
-    computeOf(level),
-  ])
-}
-
-function cachedShare({ server: { cacheHitCount, cacheMissCount } }: LevelResult): string {
-  const looked = cacheHitCount + cacheMissCount
-  return looked === 0 ? '–' : shareOf(cacheHitCount / looked)
-}
-
-function computeOf({ server: { computeInputUs, computeInferUs, computeOutputUs } }: LevelResult): string {
-  return timeOf(computeInputUs + computeInferUs + computeOutputUs)
+  return levels.map((level) => {
+    const { cacheHitCount, cacheMissCount, computeInputUs, computeInferUs, computeOutputUs } = level.server
+    const looked = cacheHitCount + cacheMissCount
+    return [
+      levelCell(level),
+      inputs,
+      distinct === null ? 'all' : countOf(distinct),
+      looked === 0 ? '–' : shareOf(cacheHitCount / looked),
+      timeOf(computeInputUs + computeInferUs + computeOutputUs),
+    ]
+  })
 }
 
 /** How much answers under load differ from those alone; `null` if they were not compared. */
@@ -248,27 +220,16 @@ export function accuracySection({ accuracy }: PerfResult): Section | null {
     title: `Answers under load: ${within ? 'the same as alone' : 'NOT the same as alone'}`,
     lead: `${countOf(answers)} answers to ${countOf(samples)} different requests, ${concurrency} at once. Tolerance: ${tolerance} of the largest number of each answer.${failed === 0 ? '' : ` ${countOf(failed)} failed.`}${cacheHits === 0 ? '' : ` ${countOf(cacheHits)} came from the response cache.`}`,
     parts: [
-      {
-        table: {
-          caption: 'Largest differences',
-          columns: [
-            'output',
-            'type',
-            'absolute',
-            'relative',
-            'between requests',
-            'above the tolerance',
-            'sample',
-          ],
-          rows: outputs.map(({ output, type, absolute, relative, spread, above, sample }) => [
-            output,
-            type,
-            ...[absolute, relative, spread, above].map(countOf),
-            sample === null ? '–' : countOf(sample),
-          ]),
-          isOpen: true,
-        },
-      },
+      tablePart(
+        'Largest differences',
+        ['output', 'type', 'absolute', 'relative', 'between requests', 'above the tolerance', 'sample'],
+        outputs.map(({ output, type, absolute, relative, spread, above, sample }) => [
+          output,
+          type,
+          ...[absolute, relative, spread, above].map(countOf),
+          sample === null ? '–' : countOf(sample),
+        ]),
+      ),
     ],
   }
 }

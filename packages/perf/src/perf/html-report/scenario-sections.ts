@@ -1,15 +1,22 @@
-import type { Colour, Series } from '../../web-page/charts/chart.ts'
+import type { Colour } from '../../web-page/colours.ts'
+import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
-import type { LevelResult, PerfResult } from '../result.ts'
-import type { ScenarioLatency, ScenarioPeak, ScenarioResult } from '../scenarios/judge-run.ts'
-import { endedCount, failureCount, levelsPart, plotted } from './level-sections.ts'
-import type { HeadlineFigure, Part, Section } from './report-page.ts'
+import type {
+  LevelResult,
+  PerfResult,
+  ScenarioLatency,
+  ScenarioPeak,
+  ScenarioResult,
+} from '../result-schema.ts'
+import { endedCount, failureCount, levelsPart, meanRowsOf, plotted } from './level-sections.ts'
+import { type HeadlineFigure, type Part, type Section, type Table, tablePart } from './report-page.ts'
 
 /** The result of a LoadGen scenario; `null` if none was run. */
 export function scenarioSection({ scenario }: PerfResult): Section | null {
   if (scenario === undefined) return null
   const { valid, reasons, belowMlperf, earlyStopping } = scenario
   const said = [...reasons, ...(earlyStopping?.lines ?? [])]
+  const saidRows = said.map((line, index) => [String(index + 1), line])
   return {
     id: 'scenario',
     title: `Scenario ${scenario.scenario}: ${valid ? 'valid' : 'not valid'}`,
@@ -21,26 +28,14 @@ export function scenarioSection({ scenario }: PerfResult): Section | null {
       figurePart(scenario),
       latencyPart(scenario),
       ...peakParts(scenario.peak),
-      ...(said.length === 0
-        ? []
-        : [
-            factPart(
-              'What LoadGen says',
-              said.map((line, index) => [String(index + 1), line]),
-            ),
-          ]),
+      ...(said.length === 0 ? [] : [factPart('What LoadGen says', saidRows)]),
     ],
   }
 }
 
 /** The headline of a scenario. */
-export function scenarioHeadline({
-  metric,
-  valid,
-  scenario,
-  queryCount,
-  failures,
-}: ScenarioResult): HeadlineFigure[] {
+export function scenarioHeadline(result: ScenarioResult): HeadlineFigure[] {
+  const { metric, valid, scenario, queryCount, failures } = result
   const isTime = metric.unit === 'us'
   return [
     {
@@ -57,32 +52,22 @@ export function scenarioHeadline({
   ]
 }
 
-function figurePart({
-  metric,
-  queryCount,
-  sampleCount,
-  overLatencyCount,
-  completedPerSecond,
-  scheduledPerSecond,
-  seconds,
-  constraints,
-  failures,
-  inputs,
-}: ScenarioResult): Part {
-  const kept = Object.entries(constraints).flatMap(([rule, met]: [string, boolean | null]) =>
+function figurePart(scenario: ScenarioResult): Part {
+  const { metric, scheduledPerSecond } = scenario
+  const kept = Object.entries(scenario.constraints).flatMap(([rule, met]: [string, boolean | null]) =>
     met === null ? [] : [[`rule ${rule}`, met ? 'kept' : 'not kept']],
   )
   return factPart('Figures', [
     [metric.name, metric.unit === 'us' ? timeOf(metric.value) : `${countOf(metric.value)} ${metric.unit}`],
-    ['queries', countOf(queryCount)],
-    ['samples that were answered', countOf(sampleCount)],
-    ['samples above the bound', countOf(overLatencyCount)],
-    ['completed samples/s', countOf(completedPerSecond)],
+    ['queries', countOf(scenario.queryCount)],
+    ['samples that were answered', countOf(scenario.sampleCount)],
+    ['samples above the bound', countOf(scenario.overLatencyCount)],
+    ['completed samples/s', countOf(scenario.completedPerSecond)],
     ...(scheduledPerSecond === null ? [] : [['scheduled samples/s', countOf(scheduledPerSecond)]]),
-    ['duration', timeOf(seconds * 1e6)],
-    ['inputs', inputs],
+    ['duration', timeOf(scenario.seconds * 1e6)],
+    ['inputs', scenario.inputs],
     ...kept,
-    ...Object.entries(failures).map(([code, count]) => [`failed: ${code}`, countOf(count)]),
+    ...Object.entries(scenario.failures).map(([code, count]) => [`failed: ${code}`, countOf(count)]),
   ])
 }
 
@@ -105,7 +90,7 @@ function latencyPart({ latency, sendLag }: ScenarioResult): Part {
     timeOf(latency[of]),
     ...(sendLag === null ? [] : [timeOf(sendLag[of])]),
   ])
-  return { table: { caption: 'Latency', columns, rows, isOpen: true } }
+  return tablePart('Latency', columns, rows)
 }
 
 /** The search for the peak: each trial, and whether the bound held. */
@@ -115,21 +100,11 @@ function peakParts(peak: ScenarioPeak | null): Part[] {
   const rows = peak.steps.map((step) => [
     countOf(step.targetQps), step.met ? (step.sure ? 'held, surely' : 'held') : 'not held', timeOf(step.percentileUs), countOf(step.completedPerSecond), `${countOf(step.queryCount)}${step.endedEarly ? ', given up' : ''}`,
   ]) // prettier-ignore
-  return [
-    {
-      table: {
-        caption: `Search for the peak: ${found}`,
-        columns: ['queries/s', 'bound', 'percentile', 'completed/s', 'queries'],
-        rows,
-        isOpen: true,
-      },
-    },
-  ]
+  const columns = ['queries/s', 'bound', 'percentile', 'completed/s', 'queries']
+  return [tablePart(`Search for the peak: ${found}`, columns, rows)]
 }
 
-function factPart(caption: string, rows: readonly (readonly string[])[]): Part {
-  return { table: { caption, columns: ['', 'Value'], rows, isOpen: true } }
-}
+const factPart = (caption: string, rows: Table['rows']) => tablePart(caption, ['', 'Value'], rows)
 
 const meanings: Readonly<Record<string, string>> = {
   full: 'no further request fitted',
@@ -177,9 +152,7 @@ export function reasonSection(result: PerfResult): Section {
         columns: ['batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
         cells: (level) => [
           countOf(total(level)),
-          countOf(
-            level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN,
-          ),
+          meanRowsOf(level.server),
           ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
           ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
         ],
@@ -263,13 +236,8 @@ function keysOf(
   levels: readonly LevelResult[],
   countsOf: (level: LevelResult) => Readonly<Record<string, number>>,
 ): string[] {
-  return [
-    ...new Set(
-      levels.flatMap((level) =>
-        Object.entries(countsOf(level)).flatMap(([key, count]) => (count > 0 ? [key] : [])),
-      ),
-    ),
-  ]
+  const counts = levels.flatMap((level) => Object.entries(countsOf(level)))
+  return [...new Set(counts.flatMap(([key, count]) => (count > 0 ? [key] : [])))]
 }
 
 function byKey(

@@ -216,35 +216,30 @@ export function inputShapes(metadata: ModelMetadata, given: GivenShapes = new Ma
   const strange = [...given.keys()].find((name) => !names.includes(name))
   if (strange !== undefined)
     throw invalidArgument('shape', `the name of an input (${names.join(', ')})`, strange)
-  const rows = hasRows(metadata)
-  return metadata.inputs.map(({ name, type, shape, ...value }) => {
+  return metadata.inputs.map((input) => {
+    const { name, type } = input
     if (!isElementType(type))
       throw invalidArgument(`input '${name}'`, 'a tensor, which data can be made for', type)
-    const batchAxis = rows ? batchAxisOf(value) : -1
-    const own = shape.filter((_, axis) => axis !== batchAxis)
-    return { name, type, rowDims: fixed(name, own, given.get(name)), batchAxis }
+    return shapeOf(input, type, hasRows(metadata), given.get(name))
   })
 }
 
 /** Its outputs, as far as they are tensors. */
 export function outputShapes(metadata: ModelMetadata): InputShape[] {
-  const rows = hasRows(metadata)
-  return metadata.outputs.flatMap(({ name, type, shape, ...value }) => {
-    if (!isElementType(type)) return []
-    const batchAxis = rows ? batchAxisOf(value) : -1
-    return [
-      {
-        name,
-        type,
-        rowDims: fixed(
-          name,
-          shape.filter((_, axis) => axis !== batchAxis),
-          undefined,
-        ),
-        batchAxis,
-      },
-    ]
-  })
+  return metadata.outputs.flatMap((output) =>
+    isElementType(output.type) ? [shapeOf(output, output.type, hasRows(metadata))] : [],
+  )
+}
+
+function shapeOf(
+  { name, shape, ...value }: ModelMetadata['inputs'][number],
+  type: ElementType,
+  rows: boolean,
+  given?: readonly number[],
+): InputShape {
+  const batchAxis = rows ? batchAxisOf(value) : -1
+  const own = shape.filter((_, axis) => axis !== batchAxis)
+  return { name, type, rowDims: fixed(name, own, given), batchAxis }
 }
 
 function fixed(

@@ -2,9 +2,18 @@ import type { SampleSource } from '../input/sample-source.ts'
 import { Ending, type Load, type Send } from './load.ts'
 import type { Recorder } from './recorder.ts'
 
+/** The first and last number of callers, and the step. */
+export interface ConcurrencySteps {
+  readonly start: number
+  readonly end: number
+  readonly step: number
+  /** Answers between two steps. */
+  readonly period: number
+}
+
 /**
  * Callers that each wait for an answer before the next request, so that the number of concurrent requests is
- * constant.
+ * constant; or grows by steps, and then it finishes when the last step has had as many answers as each.
  */
 export class ClosedLoop implements Load {
   readonly isOpen = false
@@ -12,16 +21,27 @@ export class ClosedLoop implements Load {
   readonly #callers: Promise<void>[] = []
   readonly #finished = new Ending()
   readonly #concurrency: number
+  readonly #steps: ConcurrencySteps | null
   #send: Send | null = null
   #recorder: Recorder | null = null
   #left: number
+  #ended = 0
   #stopped = false
 
-  /** @param requestCount number of requests after which it finishes. Default: no limit. */
-  constructor(source: SampleSource, concurrency: number, requestCount = Infinity) {
+  /**
+   * @param requestCount number of requests after which it finishes. Default: no limit.
+   * @param steps how callers are added to the first ones. Default: none are.
+   */
+  constructor(
+    source: SampleSource,
+    concurrency: number,
+    requestCount = Infinity,
+    steps: ConcurrencySteps | null = null,
+  ) {
     this.#source = source
     this.#concurrency = concurrency
     this.#left = requestCount
+    this.#steps = steps
   }
 
   get finished(): Promise<void> {
@@ -29,13 +49,26 @@ export class ClosedLoop implements Load {
   }
 
   start(send: Send, recorder: Recorder): void {
-    this.#send = send
+    const steps = this.#steps
+    const counted: Send = async (sample) => {
+      try {
+        return await send(sample)
+      } finally {
+        if (++this.#ended % steps!.period === 0) this.#grow(steps!)
+      }
+    }
+    this.#send = steps === null ? send : counted
     this.#recorder = recorder
-    this.raiseTo(this.#concurrency)
+    this.#raiseTo(this.#concurrency)
   }
 
-  /** Adds callers up to this number. */
-  raiseTo(concurrency: number): void {
+  #grow({ end, step }: ConcurrencySteps): void {
+    const { length } = this.#callers
+    if (length >= end) void this.stop().then(this.#finished.resolve)
+    else this.#raiseTo(Math.min(end, length + step))
+  }
+
+  #raiseTo(concurrency: number): void {
     while (this.#callers.length < concurrency) this.#callers.push(this.#call(this.#callers.length))
   }
 
@@ -62,62 +95,5 @@ export class ClosedLoop implements Load {
       }
     }
     if (this.#left === 0 && recorder.pending === 0) this.#finished.resolve()
-  }
-}
-
-/** The first and last number of callers, and the step. */
-export interface ConcurrencySteps {
-  readonly start: number
-  readonly end: number
-  readonly step: number
-  /** Answers between two steps. */
-  readonly period: number
-}
-
-/**
- * A closed loop that adds callers every so many answers. It finishes when the last step has had as many
- * answers.
- */
-export class PeriodicConcurrency implements Load {
-  readonly isOpen = false
-  readonly #steps: ConcurrencySteps
-  readonly #loop: ClosedLoop
-  readonly #finished = new Ending()
-  #concurrency: number
-  #ended = 0
-
-  constructor(source: SampleSource, steps: ConcurrencySteps) {
-    this.#steps = steps
-    this.#concurrency = steps.start
-    this.#loop = new ClosedLoop(source, steps.start)
-  }
-
-  get finished(): Promise<void> {
-    return this.#finished.promise
-  }
-
-  start(send: Send, recorder: Recorder): void {
-    const counted: Send = async (sample) => {
-      try {
-        return await send(sample)
-      } finally {
-        if (++this.#ended % this.#steps.period === 0) this.#grow()
-      }
-    }
-    this.#loop.start(counted, recorder)
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop()
-  }
-
-  #grow(): void {
-    const { end, step } = this.#steps
-    if (this.#concurrency >= end) {
-      void this.#loop.stop().then(this.#finished.resolve)
-      return
-    }
-    this.#concurrency = Math.min(end, this.#concurrency + step)
-    this.#loop.raiseTo(this.#concurrency)
   }
 }

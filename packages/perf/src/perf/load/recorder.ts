@@ -121,21 +121,17 @@ interface LoggedRequest {
   readonly failure: string | null
 }
 
-interface Block {
-  /** Four numbers per request. */
-  readonly numbers: Float64Array
-  readonly rows: Uint32Array
-  readonly failures: Uint8Array
-}
+/** Numbers per request: its times, rows, sequence id and the number of its failure's code. */
+const numbersEach = 6
 
 /**
- * All requests of a measurement, in the order in which they ended, at 37 bytes each. Only needed to list
+ * All requests of a measurement, in the order in which they ended, at 48 bytes each. Only needed to list
  * them.
  */
 export class RequestLog {
-  readonly #blocks: Block[] = []
+  readonly #blocks: Float64Array[] = []
   /** The codes behind their numbers; 0 for an answer. */
-  readonly #codes: string[] = ['']
+  readonly #codes: (string | null)[] = [null]
   readonly #limit: number
   #length = 0
   #dropped = 0
@@ -166,42 +162,28 @@ export class RequestLog {
       return
     }
     const at = this.#length++ % blockLength
-    if (at === 0)
-      this.#blocks.push({
-        numbers: new Float64Array(4 * blockLength),
-        rows: new Uint32Array(blockLength),
-        failures: new Uint8Array(blockLength),
-      })
-    const block = this.#blocks.at(-1)!
-    block.numbers[4 * at] = intendedMs
-    block.numbers[4 * at + 1] = sentMs
-    block.numbers[4 * at + 2] = endedMs
-    block.numbers[4 * at + 3] = typeof options?.sequenceId === 'number' ? options.sequenceId : NaN
-    block.rows[at] = rows
-    if (failure !== null) block.failures[at] = this.#numberOf(failure)
+    if (at === 0) this.#blocks.push(new Float64Array(numbersEach * blockLength))
+    const sequenceId = typeof options?.sequenceId === 'number' ? options.sequenceId : NaN
+    const known = this.#codes.indexOf(failure)
+    const code = known === -1 ? this.#codes.push(failure) - 1 : known
+    this.#blocks.at(-1)!.set([intendedMs, sentMs, endedMs, rows, sequenceId, code], numbersEach * at)
   }
 
   *[Symbol.iterator](): Generator<LoggedRequest> {
     for (let index = 0; index < this.#length; index++) {
-      const { numbers, rows, failures } = this.#blocks[Math.floor(index / blockLength)]!
-      const at = index % blockLength
-      const sequenceId = numbers[4 * at + 3]!
-      const code = failures[at]!
-      yield {
-        intendedMs: numbers[4 * at]!,
-        sentMs: numbers[4 * at + 1]!,
-        endedMs: numbers[4 * at + 2]!,
-        rows: rows[at]!,
-        sequenceId: Number.isNaN(sequenceId) ? null : sequenceId,
-        failure: code === 0 ? null : this.#codes[code]!,
-      }
+      const from = numbersEach * (index % blockLength)
+      const numbers = this.#blocks[Math.floor(index / blockLength)]!.subarray(from, from + numbersEach)
+      const [intendedMs, sentMs, endedMs, rows, id, code] = [...numbers] as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ]
+      const sequenceId = Number.isNaN(id) ? null : id
+      yield { intendedMs, sentMs, endedMs, rows, sequenceId, failure: this.#codes[code] ?? null }
     }
-  }
-
-  #numberOf(code: string): number {
-    const known = this.#codes.indexOf(code)
-    if (known > 0) return known
-    return this.#codes.length < 256 ? this.#codes.push(code) - 1 : 255
   }
 }
 

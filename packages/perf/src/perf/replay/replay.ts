@@ -15,7 +15,7 @@ import { metronome, OpenLoop } from '../load/open-loop.ts'
 import { measure, type MeasureHooks } from '../measure.ts'
 import type { PerfTarget } from '../open-target.ts'
 import type { MeasureSettings } from '../perf-settings.ts'
-import type { LevelResult } from '../result.ts'
+import type { LevelResult } from '../result-schema.ts'
 import { withoutUndefined } from '../../without-undefined.ts'
 
 /** Moments to send the requests of a recording: as they arrived, `speed` times as fast. */

@@ -2,7 +2,7 @@ import Table from 'cli-table3'
 import type { ServerFigures } from 'zerohop/internals'
 import { delayedAfterUs } from '../load/recorder.ts'
 import type { MeasureSettings } from '../perf-settings.ts'
-import type { InputLevels, LevelResult, LoadMode } from '../result.ts'
+import type { InputLevels, LevelResult, LoadMode } from '../result-schema.ts'
 
 /** Share of delayed requests that causes a warning, as in perf_analyzer. */
 const warnedDelays = 0.01
@@ -16,43 +16,35 @@ interface ShownSettings extends MeasureSettings {
 
 /** The settings, as perf_analyzer prints them first. */
 export function settingsText(settings: ShownSettings): string {
-  const {
-    batchSize,
-    measurementMode,
-    measurementIntervalMs,
-    measurementRequestCount,
-    latencyThresholdMs,
-    percentile,
-    requestCount,
-    mode,
-    distribution,
-  } = settings
-  const window =
-    measurementMode === 'time_windows'
-      ? `Measurement window: ${measurementIntervalMs} msec`
-      : `Minimum number of samples in each window: ${measurementRequestCount}`
-  const lines = [
-    '*** Measurement Settings ***',
-    `  Batch size: ${batchSize}`,
-    '  Service Kind: zerohop, in this process',
-    ...(mode === 'periodic-concurrency'
+  const { percentile, requestCount, mode, distribution } = settings
+  const measuring =
+    mode === 'periodic-concurrency'
       ? ['  Sending until the last callers that are added have had their answers']
       : requestCount > 0
         ? [`  Sending a total of ${requestCount} requests`]
         : [
-            `  Using "${measurementMode}" mode for stabilization`,
+            `  Using "${settings.measurementMode}" mode for stabilization`,
             `  Stabilizing using ${percentile === null ? 'average' : `p${percentile}`} latency and throughput`,
-            `  ${window}`,
-          ]),
-    ...(latencyThresholdMs > 0 ? [`  Latency limit: ${latencyThresholdMs} msec`] : []),
-    ...(distribution === null
-      ? []
-      : [
-          `  Using ${distribution === 'constant' ? 'uniform' : 'poisson'} distribution on request generation`,
-        ]),
-    `  Using ${mode === 'request-rate' || mode === 'request-intervals' ? 'asynchronous calls, sent when they are due' : 'one call at a time of each caller'}`,
-  ]
-  return `${lines.join('\n')}\n\n`
+            settings.measurementMode === 'time_windows'
+              ? `  Measurement window: ${settings.measurementIntervalMs} msec`
+              : `  Minimum number of samples in each window: ${settings.measurementRequestCount}`,
+          ]
+  const isScheduled = mode === 'request-rate' || mode === 'request-intervals'
+  return `${linesOf(
+    '*** Measurement Settings ***',
+    `  Batch size: ${settings.batchSize}`,
+    '  Service Kind: zerohop, in this process',
+    ...measuring,
+    settings.latencyThresholdMs > 0 && `  Latency limit: ${settings.latencyThresholdMs} msec`,
+    distribution !== null &&
+      `  Using ${distribution === 'constant' ? 'uniform' : 'poisson'} distribution on request generation`,
+    `  Using ${isScheduled ? 'asynchronous calls, sent when they are due' : 'one call at a time of each caller'}`,
+  ).join('\n')}\n\n`
+}
+
+/** The lines that are to be shown. */
+function linesOf(...lines: readonly (string | false)[]): string[] {
+  return lines.filter((line) => line !== false)
 }
 
 /** The result of one level. */
@@ -80,62 +72,35 @@ export function windowText(
 }
 
 function clientText(mode: LoadMode, result: LevelResult): string {
-  const {
-    requestCount,
-    windowSeconds,
-    sentPerSecond,
-    inferencesPerSecond,
-    latency,
-    percentile,
-    sendLag,
-    delayedCount,
-    failures,
-    unansweredCount = 0,
-    sequences,
-    goodput,
-  } = result
-  const failed = Object.entries(failures)
+  const { windowSeconds, sentPerSecond, latency, sendLag, delayedCount, sequences, goodput } = result
+  const failed = Object.entries(result.failures)
+  const failedCount = failed.reduce((sum, [, count]) => sum + count, 0)
+  const unansweredCount = result.unansweredCount ?? 0
   const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
-  const lines = [
-    `Request count: ${requestCount}`,
-    ...(sendLag === null ? [] : [`Avg send request rate: ${decimals(sentPerSecond)} infer/sec`]),
-    ...(sequences === null
-      ? []
-      : [
-          `Sequence count: ${sequences} (${decimals(windowSeconds > 0 ? sequences / windowSeconds : 0)} seq/sec)`,
-        ]),
-    ...(failed.length === 0
-      ? []
-      : [
-          `Failed Request Count: ${failed.reduce((sum, [, count]) => sum + count, 0)} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`,
-        ]),
-    ...(unansweredCount > 0
-      ? [`Unanswered request count: ${unansweredCount}, at the end of the measurement`]
-      : []),
-    `Throughput: ${decimals(inferencesPerSecond)} infer/sec`,
-    ...(goodput === null
-      ? []
-      : [
-          `Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`,
-        ]),
-    ...(mode === 'concurrency' && failed.length === 0
-      ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`]
-      : []),
+  const lines = linesOf(
+    `Request count: ${result.requestCount}`,
+    sendLag !== null && `Avg send request rate: ${decimals(sentPerSecond)} infer/sec`,
+    sequences !== null &&
+      `Sequence count: ${sequences} (${decimals(windowSeconds > 0 ? sequences / windowSeconds : 0)} seq/sec)`,
+    failed.length > 0 &&
+      `Failed Request Count: ${failedCount} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`,
+    unansweredCount > 0 && `Unanswered request count: ${unansweredCount}, at the end of the measurement`,
+    `Throughput: ${decimals(result.inferencesPerSecond)} infer/sec`,
+    goodput !== null &&
+      `Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`,
+    mode === 'concurrency' &&
+      failed.length === 0 &&
+      `Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`,
     `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
-    ...percentilesOf(percentile?.percentile).map(
+    ...percentilesOf(result.percentile?.percentile).map(
       (number) => `p${number} latency: ${Math.round(percentileUs(result, number))} usec`,
     ),
-    ...(sendLag === null
-      ? []
-      : [
-          `Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`,
-        ]),
-    ...(sendLag !== null && delayedShare > warnedDelays
-      ? [
-          `[WARNING] ${decimals(delayedShare * 100)} % of the requests were sent more than ${delayedAfterUs / 1000} msec late: the thread that sends them was busy or paused, and their latency counts from when they were meant to be sent`,
-        ]
-      : []),
-  ]
+    sendLag !== null &&
+      `Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`,
+    sendLag !== null &&
+      delayedShare > warnedDelays &&
+      `[WARNING] ${decimals(delayedShare * 100)} % of the requests were sent more than ${delayedAfterUs / 1000} msec late: the thread that sends them was busy or paused, and their latency counts from when they were meant to be sent`,
+  )
   return `  Client: \n${indented(lines)}`
 }
 
@@ -150,9 +115,8 @@ function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
 }
 
 function serverText({ server, paddingShare }: LevelResult): string {
-  const padding =
-    paddingShare === undefined ? [] : [`Padding: ${decimals(paddingShare * 100)} % of what was run`]
-  return `  Server: \n${indented([...serverLines(server), ...padding])}`
+  const padding = paddingShare !== undefined && `Padding: ${decimals(paddingShare * 100)} % of what was run`
+  return `  Server: \n${indented(linesOf(...serverLines(server), padding))}`
 }
 
 function composingText({ composingModels = [] }: LevelResult): string {
@@ -225,28 +189,19 @@ interface LevelNames {
   readonly column: string
 }
 
-const concurrency: LevelNames = {
-  heading: 'Request concurrency',
-  summary: 'Concurrency',
-  column: 'Concurrency',
+const concurrency = { heading: 'Request concurrency', summary: 'Concurrency', column: 'Concurrency' }
+const rate = { heading: 'Request Rate', summary: 'Request Rate', column: 'Request Rate' }
+const names: Readonly<Record<LoadMode, LevelNames>> = {
+  concurrency,
+  'periodic-concurrency': concurrency,
+  'request-rate': rate,
+  'request-intervals': rate,
+  replay: { heading: 'Replay speed', summary: 'Replay speed', column: 'Replay Speed' },
+  scenario: { heading: 'Scenario level', summary: 'Scenario level', column: 'Scenario Level' },
 }
-const rate: LevelNames = { heading: 'Request Rate', summary: 'Request Rate', column: 'Request Rate' }
 
 /** The names of levels of a mode. */
-export function levelNames(mode: LoadMode): LevelNames {
-  switch (mode) {
-    case 'concurrency':
-    case 'periodic-concurrency':
-      return concurrency
-    case 'request-rate':
-    case 'request-intervals':
-      return rate
-    case 'replay':
-      return { heading: 'Replay speed', summary: 'Replay speed', column: 'Replay Speed' }
-    case 'scenario':
-      return { heading: 'Scenario level', summary: 'Scenario level', column: 'Scenario Level' }
-  }
-}
+export const levelNames = (mode: LoadMode): LevelNames => names[mode]
 
 /** A level as text, without rounding errors: 0.1 + 0.2 is 0.3. */
 export function shownLevel(level: number): string {

@@ -1,4 +1,4 @@
-import type { LevelResult, PerfResult } from '../result.ts'
+import type { LevelResult, PerfResult } from '../result-schema.ts'
 import { levelNames, percentilesOf, percentileUs, shownLevel } from './console-report.ts'
 
 interface Column {

@@ -1,7 +1,8 @@
 import { tellLine } from 'zerohop/internals'
 import { writeWholeFile } from '../html-report/saved-result.ts'
 import { RequestLog } from '../load/recorder.ts'
-import type { LoadMode, MeasuredWindow, PerfResult } from '../result.ts'
+import type { LoadMode, PerfResult } from '../result-schema.ts'
+import type { MeasuredWindow } from '../result.ts'
 
 /** Most requests of a level that are exported. They are kept in memory until then, 37 bytes each. */
 const mostExported = 10_000_000

@@ -1,4 +1,5 @@
-import { isEnough, judgeRun, type PeakStep, percentileOf, type ScenarioResult } from './judge-run.ts'
+import type { PeakStep, ScenarioResult } from '../result-schema.ts'
+import { inOrder, isEnough, judgeRun, percentileOf } from './judge-run.ts'
 import { recordRun, type RunRecord, type ScenarioSystem } from './run-scenario.ts'
 import { resolveScenario, type ScenarioSettings } from './scenario-settings.ts'
 
@@ -64,7 +65,7 @@ export async function findPeak(
     const own = resolveScenario({ ...settings, targetQps })
     const { record } = await recordRun(own, system, hopelessness(own, targetQps))
     const endedEarly = record.finalScheduledMs < own.minDurationMs || record.queriesIssued < own.minQueryCount
-    const percentileMs = percentileOf(record.sampleLatenciesMs.ascending(), own.targetLatencyPercentile)
+    const percentileMs = percentileOf(inOrder(record.sampleLatenciesMs), own.targetLatencyPercentile)
     const met = !endedEarly && record.failureCount === 0 && percentileMs <= own.targetLatencyMs
     const step: PeakStep = {
       targetQps,

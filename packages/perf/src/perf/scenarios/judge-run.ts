@@ -1,10 +1,6 @@
+import type { ScenarioLatency, ScenarioPeak, ScenarioResult } from '../result-schema.ts'
 import type { RunRecord } from './run-scenario.ts'
-import {
-  belowMlperf,
-  type InputChoice,
-  type ScenarioName,
-  type ScenarioSettings,
-} from './scenario-settings.ts'
+import { belowMlperf, type ScenarioSettings } from './scenario-settings.ts'
 
 /** What a run is judged by, besides its record. */
 interface JudgedRun {
@@ -23,7 +19,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
   const { settings, record, peak, aborted } = run
   const { scenario, targetLatencyPercentile: percentile } = settings
   const latencies = scenario === 'multi-stream' ? record.queryLatenciesMs : record.sampleLatenciesMs
-  const ascendingUs = latencies.ascending().map((ms) => ms * 1000)
+  const ascendingUs = inOrder(latencies).map((ms) => ms * 1000)
   const overLatencyCount = scenario === 'server' ? record.overCount : 0
   const seconds = scenario === 'offline' ? (ascendingUs.at(-1) ?? 0) / 1e6 : record.finalDoneMs / 1000
   const earlyStopping = earlyStoppingOf(
@@ -33,7 +29,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
     overLatencyCount + record.failureCount,
   )
   const percentileUs = percentileOf(ascendingUs, percentile)
-  const constraints: ScenarioConstraints = {
+  const constraints: ScenarioResult['constraints'] = {
     performance:
       scenario === 'server' ? latencies.length > 0 && percentileUs <= settings.targetLatencyMs * 1000 : null,
     minDuration: durationMs(settings, record, seconds) >= settings.minDurationMs,
@@ -58,7 +54,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
     overLatencyCount,
     failures: { ...record.failures },
     latency: latencyOf(ascendingUs),
-    sendLag: scenario === 'server' ? latencyOf(record.sendLagMs.ascending().map((ms) => ms * 1000)) : null,
+    sendLag: scenario === 'server' ? latencyOf(inOrder(record.sendLagMs).map((ms) => ms * 1000)) : null,
     completedPerSecond: perSecond(sampleCount, seconds, scenario),
     scheduledPerSecond:
       scenario === 'server' ? perSecond(sampleCount, record.finalScheduledMs / 1000, scenario) : null,
@@ -71,7 +67,7 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
 
 function reasonsOf(
   { settings, record, sampleCount, peak }: JudgedRun,
-  constraints: ScenarioConstraints,
+  constraints: ScenarioResult['constraints'],
   percentileUs: number,
 ): string[] {
   const reasons: string[] = []
@@ -104,11 +100,11 @@ function metricOf(
   { scenario, targetLatencyPercentile }: ScenarioSettings,
   percentileUs: number,
   completedPerSecond: number,
-): ScenarioMetric {
-  if (scenario === 'server')
-    return { name: 'Completed samples per second', value: completedPerSecond, unit: 'samples/s' }
-  if (scenario === 'offline')
-    return { name: 'Samples per second', value: completedPerSecond, unit: 'samples/s' }
+): ScenarioResult['metric'] {
+  if (scenario === 'server' || scenario === 'offline') {
+    const name = scenario === 'server' ? 'Completed samples per second' : 'Samples per second'
+    return { name, value: completedPerSecond, unit: 'samples/s' }
+  }
   return {
     name: `${shownPercentile(targetLatencyPercentile)} percentile latency`,
     value: percentileUs,
@@ -163,115 +159,6 @@ function plainSettings({ seeds, ...settings }: ScenarioSettings): ScenarioResult
     sampleIndexRngSeed: `${seeds.sampleIndex}`,
     scheduleRngSeed: `${seeds.schedule}`,
   }
-}
-
-/**
- * The result of one run of a LoadGen scenario, or of the search for the peak of `server`. Times are in
- * microseconds unless the name says otherwise.
- */
-export interface ScenarioResult {
-  readonly scenario: ScenarioName
-  readonly mode: 'PerformanceOnly' | 'FindPeakPerformance'
-  /** Whether it meets every rule, under its settings. */
-  readonly valid: boolean
-  /** Why it is not valid; empty if it is. */
-  readonly reasons: readonly string[]
-  /** Settings that ask for less than MLPerf's, such as `minDurationMs 5000 < 600000`. */
-  readonly belowMlperf: readonly string[]
-  readonly metric: ScenarioMetric
-  readonly constraints: ScenarioConstraints
-  /** LoadGen's early stopping; `null` in `offline`, which has none. */
-  readonly earlyStopping: EarlyStopping | null
-  readonly queryCount: number
-  /** Samples answered. */
-  readonly sampleCount: number
-  /** Samples above the bound of `server`; 0 for other scenarios. */
-  readonly overLatencyCount: number
-  /** Samples that were not answered, by error code. */
-  readonly failures: Readonly<Record<string, number>>
-  /** Latency of samples; in `multi-stream`, of queries. */
-  readonly latency: ScenarioLatency
-  /** How late queries of `server` were sent, which is part of their latency; `null` for other scenarios. */
-  readonly sendLag: ScenarioLatency | null
-  /** Answered samples per second; for `server`, also scheduled ones. */
-  readonly completedPerSecond: number
-  readonly scheduledPerSecond: number | null
-  /** From the start to the last answer. */
-  readonly seconds: number
-  readonly inputs: InputChoice
-  /** For `server`; `null` without a search. */
-  readonly peak: ScenarioPeak | null
-  /** Everything that a repetition needs; seeds as decimal strings. */
-  readonly settings: Readonly<Record<string, string | number | null>>
-}
-
-/** The metric of a scenario. */
-interface ScenarioMetric {
-  /**
-   * As in LoadGen's summary: `90.0th percentile latency`, `Completed samples per second`, `Samples per
-   * second`.
-   */
-  readonly name: string
-  readonly value: number
-  readonly unit: 'us' | 'samples/s'
-}
-
-/** Which rules were met. */
-interface ScenarioConstraints {
-  /** The bound of `server`; `null` for scenarios without one. */
-  readonly performance: boolean | null
-  readonly minDuration: boolean
-  readonly minQueries: boolean
-  readonly earlyStopping: boolean
-  /** A rule of our own: in LoadGen queries cannot fail. */
-  readonly noFailures: boolean
-}
-
-/** The statistics of early stopping for a run. */
-interface EarlyStopping {
-  readonly satisfied: boolean
-  /** As in LoadGen's summary. */
-  readonly lines: readonly string[]
-  /** Conservative estimates of percentiles; none in `server`. */
-  readonly estimates: readonly { readonly percentile: number; readonly us: number }[]
-}
-
-/** LoadGen's figures, each at the index that LoadGen uses. */
-export interface ScenarioLatency {
-  readonly minUs: number
-  readonly maxUs: number
-  readonly meanUs: number
-  readonly p50Us: number
-  readonly p90Us: number
-  readonly p95Us: number
-  readonly p97Us: number
-  readonly p99Us: number
-  readonly p999Us: number
-}
-
-/** The highest rate of arrivals that meets the bound. */
-export interface ScenarioPeak {
-  /** As in LoadGen: the bound held at this rate, and not a little above; `null` if it held at no rate. */
-  readonly targetQps: number | null
-  /** The highest rate tried that also satisfied early stopping; `null` for none. */
-  readonly sureQps: number | null
-  /** The rates tried, in order. */
-  readonly steps: readonly PeakStep[]
-}
-
-/** One run of the search. */
-export interface PeakStep {
-  readonly targetQps: number
-  /** Whether the bound held. */
-  readonly met: boolean
-  /** Whether early stopping was satisfied. */
-  readonly sure: boolean
-  /** The percentile for the bound; for a run stopped early, of the answers so far. */
-  readonly percentileUs: number
-  readonly completedPerSecond: number
-  readonly queryCount: number
-  /** The run was stopped because the bound could not hold any more. */
-  readonly endedEarly: boolean
 }
 
 /**
@@ -372,7 +259,7 @@ function earlyStoppingOf(
   ascendingUs: Float64Array,
   queryCount: number,
   overCount: number,
-): EarlyStopping | null {
+): ScenarioResult['earlyStopping'] {
   const { scenario, targetLatencyPercentile: percentile } = settings
   if (scenario === 'offline') return null
   if (scenario === 'server') return boundResult(percentile, queryCount, overCount)
@@ -415,7 +302,11 @@ function tooFewLines(): string[] {
   ]
 }
 
-function boundResult(percentile: number, queryCount: number, overCount: number): EarlyStopping {
+function boundResult(
+  percentile: number,
+  queryCount: number,
+  overCount: number,
+): NonNullable<ScenarioResult['earlyStopping']> {
   if (isEnough(queryCount, overCount, percentile))
     return { satisfied: true, lines: [' * Run successful.'], estimates: [] }
   const more = minPassingQueries(overCount, percentile) + overCount - queryCount
@@ -430,6 +321,11 @@ function boundResult(percentile: number, queryCount: number, overCount: number):
     ],
     estimates: [],
   }
+}
+
+/** Durations in ascending order. */
+export function inOrder(durations: readonly number[]): Float64Array {
+  return Float64Array.from(durations).sort()
 }
 
 /** The percentile at LoadGen's index: the count times the share, rounded down. 0 for no durations. */

@@ -1,7 +1,8 @@
 import type { LoadClock } from '../load/load.ts'
 import { type Pacer, TurnPacer } from '../load/open-loop.ts'
 import { codeOf } from '../load/recorder.ts'
-import { judgeRun, type ScenarioResult } from './judge-run.ts'
+import type { ScenarioResult } from '../result-schema.ts'
+import { judgeRun } from './judge-run.ts'
 import { sampleOrder, type SampleOrder, serverSchedule } from './random-draws.ts'
 import type { ScenarioSettings } from './scenario-settings.ts'
 
@@ -30,18 +31,17 @@ export async function runScenario(
 /** Runs a scenario once, and returns the record. */
 export async function recordRun(
   settings: ScenarioSettings,
-  { send, clock, pacer = new TurnPacer(clock), signal }: ScenarioSystem,
+  system: ScenarioSystem,
   isHopeless?: ScenarioRun['isHopeless'],
 ): Promise<{ readonly record: RunRecord; readonly sampleCount: number | null }> {
+  const { clock, pacer = new TurnPacer(clock) } = system
   const record = new RunRecord(settings)
   const order = sampleOrder(settings)
   const run: ScenarioRun = {
+    ...system,
+    pacer,
     settings,
     order,
-    send,
-    clock,
-    pacer,
-    signal,
     record,
     startMs: clock.nowMs(),
     isHopeless,
@@ -69,19 +69,14 @@ function offlineSampleCount(
 export type SendSample = (sampleIndex: number) => Promise<unknown>
 
 /** One run of a scenario: its inputs and its record. */
-interface ScenarioRun {
+interface ScenarioRun extends ScenarioSystem {
+  readonly pacer: Pacer
   readonly settings: ScenarioSettings
   readonly order: SampleOrder
-  readonly send: SendSample
-  readonly clock: LoadClock
-  /** Wakes the sender of `server`. */
-  readonly pacer: Pacer
-  /** Stops sending when aborted. */
-  readonly signal: AbortSignal | undefined
   readonly record: RunRecord
   readonly startMs: number
   /** Whether the run is useless, so that sending stops. Used by a search. */
-  readonly isHopeless: ((record: RunRecord, nowMs: number) => boolean) | undefined
+  readonly isHopeless: ((record: RunRecord) => boolean) | undefined
 }
 
 /**
@@ -123,35 +118,30 @@ function isOver({ settings, order, record, signal }: ScenarioRun): boolean {
 /** Immediate answers, for example from a cache, would otherwise block the event loop. */
 const longestTurnMs = 5
 
-/** Lets the event loop run when it has waited for long. */
-class Turns {
-  readonly #clock: LoadClock
-  #lastMs: number
-
-  constructor(clock: LoadClock) {
-    this.#clock = clock
-    this.#lastMs = clock.nowMs()
-  }
-
-  /**
-   * @param now whether to yield at once: a request that is refused at once would otherwise be repeated at
-   * once.
-   */
-  async give(now: boolean): Promise<void> {
-    if (!now && this.#clock.nowMs() - this.#lastMs < longestTurnMs) return
-    await new Promise<void>((resolve) => this.#clock.nextTurn(resolve))
-    this.#lastMs = this.#clock.nowMs()
+/**
+ * Lets the event loop run when it has waited for long, or `now`: a request that is refused at once would otherwise be
+ * repeated at once.
+ */
+function turnGiver(clock: LoadClock): (now: boolean) => Promise<void> {
+  let lastMs = clock.nowMs()
+  return async (now) => {
+    if (!now && clock.nowMs() - lastMs < longestTurnMs) return
+    await new Promise<void>((resolve) => clock.nextTurn(resolve))
+    lastMs = clock.nowMs()
   }
 }
 
-/** The outcome of a run's queries. Times are milliseconds since its start. */
+/**
+ * The outcome of a run's queries. Times are milliseconds since its start. Each is kept: percentiles are exact, as
+ * LoadGen's are.
+ */
 export class RunRecord {
   /** Of answered samples, from the scheduled time of their query. */
-  readonly sampleLatenciesMs = new DurationList()
+  readonly sampleLatenciesMs: number[] = []
   /** Of completely answered queries of `multi-stream`, from their scheduled time to the last sample. */
-  readonly queryLatenciesMs = new DurationList()
+  readonly queryLatenciesMs: number[] = []
   /** How late queries of `server` were sent. */
-  readonly sendLagMs = new DurationList()
+  readonly sendLagMs: number[] = []
   /** Samples that were not answered, by error code. */
   readonly failures: Record<string, number> = {}
   /** Samples answered after the bound. */
@@ -216,14 +206,14 @@ export class RunRecord {
 async function issueInTurn(run: ScenarioRun): Promise<void> {
   const { settings, order, clock, record, startMs } = run
   const samples = new Uint32Array(order.samplesPerQuery)
-  const turns = new Turns(clock)
+  const giveTurn = turnGiver(clock)
   for (let failures = 0; ; failures = record.failureCount) {
     order.next(samples)
     await issueQuery(run, samples, clock.nowMs() - startMs)
     if (record.queriesIssued >= settings.minQueryCount && record.finalIssuedMs >= settings.minDurationMs)
       return
     if (isOver(run)) return
-    await turns.give(record.failureCount > failures)
+    await giveTurn(record.failureCount > failures)
   }
 }
 
@@ -237,7 +227,7 @@ async function issueInTurn(run: ScenarioRun): Promise<void> {
 async function issueAtOnce(run: ScenarioRun, sampleCount: number | null): Promise<void> {
   const { settings, order, send, clock, record, startMs, signal } = run
   const sample = new Uint32Array(1)
-  const turns = new Turns(clock)
+  const giveTurn = turnGiver(clock)
   const query = record.issued(0, clock.nowMs() - startMs, 0)
   const isDone = () => {
     const { samplesIssued } = record
@@ -260,7 +250,7 @@ async function issueAtOnce(run: ScenarioRun, sampleCount: number | null): Promis
         failed = true
         record.sampleFailed(error)
       }
-      await turns.give(failed)
+      await giveTurn(failed)
     }
   }
   await Promise.all(Array.from({ length: settings.offlineWindow }, askInTurn))
@@ -287,7 +277,7 @@ function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Pr
     const isEnded = () => {
       if (isOver(run)) return true
       if (record.outstanding > Math.min(settings.maxAsyncQueries || Infinity, mostOutstanding)) return true
-      return isHopeless?.(record, clock.nowMs() - startMs) === true
+      return isHopeless?.(record) === true
     }
     const sendDue = () => {
       for (let sent = 0; !next.done; sent++) {
@@ -302,28 +292,4 @@ function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Pr
     }
     sendDue()
   })
-}
-
-/** All durations of a run, at eight bytes per query: percentiles are exact, as LoadGen's are. */
-class DurationList {
-  #values = new Float64Array(1024)
-  #length = 0
-
-  get length(): number {
-    return this.#length
-  }
-
-  push(duration: number): void {
-    if (this.#length === this.#values.length) {
-      const longer = new Float64Array(2 * this.#length)
-      longer.set(this.#values)
-      this.#values = longer
-    }
-    this.#values[this.#length++] = duration
-  }
-
-  /** A copy in ascending order. */
-  ascending(): Float64Array {
-    return this.#values.slice(0, this.#length).sort()
-  }
 }

@@ -6,7 +6,7 @@ export const scenarioNames = ['single-stream', 'multi-stream', 'server', 'offlin
 export type ScenarioName = (typeof scenarioNames)[number]
 
 /** The samples of a run: random ones, always the same, or each once. */
-const inputChoices = ['random', 'same', 'unique'] as const
+export const inputChoices = ['random', 'same', 'unique'] as const
 export type InputChoice = (typeof inputChoices)[number]
 
 /** Seeds of the random generators, 64 bits each. */
@@ -121,76 +121,49 @@ export function resolveScenario(options: ScenarioOptions): ScenarioSettings {
     ...loadGenDefaults(scenario, totalSampleCount),
     ...withoutUndefined(options),
   } as ScenarioSettings
-  for (const name of [
-    'totalSampleCount',
-    'performanceSampleCount',
-    'samplesPerQuery',
-    'minQueryCount',
-    'offlineWindow',
-  ] as const) {
-    requireThat(
-      Number.isSafeInteger(settings[name]) && settings[name] >= 1,
-      name,
-      'a whole number of at least 1',
-      settings[name],
-    )
-  }
-  for (const name of ['maxQueryCount', 'maxAsyncQueries', 'sameSampleIndex'] as const) {
-    requireThat(
-      Number.isSafeInteger(settings[name]) && settings[name] >= 0,
-      name,
-      'a whole number of at least 0',
-      settings[name],
-    )
-  }
-  for (const name of ['minDurationMs', 'maxDurationMs'] as const) {
-    requireThat(
-      Number.isFinite(settings[name]) && settings[name] >= 0,
-      name,
-      'milliseconds, at least 0',
-      settings[name],
-    )
-  }
-  const {
-    targetLatencyPercentile: percentile,
-    targetLatencyMs,
-    targetQps,
-    performanceSampleCount,
-    sameSampleIndex,
-    inputs,
-  } = settings
-  requireThat(
-    percentile > 0 && percentile < 1,
-    'targetLatencyPercentile',
-    'a share between 0 and 1',
-    percentile,
-  )
-  requireThat(
-    Number.isFinite(targetLatencyMs) && targetLatencyMs > 0,
-    'targetLatencyMs',
-    'milliseconds, more than 0',
-    targetLatencyMs,
-  )
-  requireThat(
-    targetQps === null || (Number.isFinite(targetQps) && targetQps > 0),
-    'targetQps',
-    'queries a second, more than 0',
-    targetQps,
-  )
-  requireThat(inputChoices.includes(inputs), 'inputs', `one of ${inputChoices.join(', ')}`, inputs)
-  requireThat(
-    performanceSampleCount <= totalSampleCount,
-    'performanceSampleCount',
-    `at most the ${totalSampleCount} samples that there are`,
-    performanceSampleCount,
-  )
-  requireThat(
-    sameSampleIndex < performanceSampleCount,
-    'sameSampleIndex',
-    `less than the ${performanceSampleCount} samples that are loaded`,
-    sameSampleIndex,
-  )
+  for (const [name, expected, holds] of rules(settings))
+    if (!holds(settings[name])) throw invalidArgument(name, expected, settings[name])
   return Object.freeze(settings)
+}
+
+/** What must hold for settings, in the order in which it is checked. */
+function rules(
+  settings: ScenarioSettings,
+): [name: keyof ScenarioSettings, expected: string, holds: (value: unknown) => boolean][] {
+  const { totalSampleCount, performanceSampleCount } = settings
+  const from = (least: number) => (value: unknown) => Number.isFinite(value) && Number(value) >= least
+  const above0 = (value: unknown) => Number.isFinite(value) && Number(value) > 0
+  const countFrom = (least: number) => (value: unknown) => Number.isSafeInteger(value) && from(least)(value)
+  return [
+    ['totalSampleCount', 'a whole number of at least 1', countFrom(1)],
+    ['performanceSampleCount', 'a whole number of at least 1', countFrom(1)],
+    ['samplesPerQuery', 'a whole number of at least 1', countFrom(1)],
+    ['minQueryCount', 'a whole number of at least 1', countFrom(1)],
+    ['offlineWindow', 'a whole number of at least 1', countFrom(1)],
+    ['maxQueryCount', 'a whole number of at least 0', countFrom(0)],
+    ['maxAsyncQueries', 'a whole number of at least 0', countFrom(0)],
+    ['sameSampleIndex', 'a whole number of at least 0', countFrom(0)],
+    ['minDurationMs', 'milliseconds, at least 0', from(0)],
+    ['maxDurationMs', 'milliseconds, at least 0', from(0)],
+    ['targetLatencyPercentile', 'a share between 0 and 1', (value) => above0(value) && Number(value) < 1],
+    ['targetLatencyMs', 'milliseconds, more than 0', above0],
+    ['targetQps', 'queries a second, more than 0', (value) => value === null || above0(value)],
+    [
+      'inputs',
+      `one of ${inputChoices.join(', ')}`,
+      (value) => inputChoices.some((choice) => choice === value),
+    ],
+    [
+      'performanceSampleCount',
+      `at most the ${totalSampleCount} samples that there are`,
+      (value) => Number(value) <= totalSampleCount,
+    ],
+    [
+      'sameSampleIndex',
+      `less than the ${performanceSampleCount} samples that are loaded`,
+      (value) => Number(value) < performanceSampleCount,
+    ],
+  ]
 }
 
 /** Settings that ask for less than MLPerf's: a run is then valid only by these settings. */
@@ -209,8 +182,4 @@ export function belowMlperf(settings: ScenarioSettings): string[] {
     below.push('seeds of its own')
   if (inputs !== 'random') below.push(`inputs ${inputs}`)
   return below
-}
-
-function requireThat(holds: boolean, name: string, expected: string, received: unknown): void {
-  if (!holds) throw invalidArgument(name, expected, received)
 }

@@ -1,4 +1,4 @@
-import type { ScenarioLatency, ScenarioResult } from './judge-run.ts'
+import type { ScenarioLatency, ScenarioResult } from '../result-schema.ts'
 import type { ScenarioName } from './scenario-settings.ts'
 
 const rule = '================================================'
@@ -56,12 +56,8 @@ function metricLine({ metric, scenario }: ScenarioResult): string {
   return `${metric.name} (ns) : ${nanoseconds(metric.value)}`
 }
 
-function additionalLines({
-  scenario,
-  latency,
-  completedPerSecond,
-  scheduledPerSecond,
-}: ScenarioResult): string[] {
+function additionalLines(result: ScenarioResult): string[] {
+  const { scenario, latency, completedPerSecond, scheduledPerSecond } = result
   if (scenario === 'multi-stream') return ['Per-query latency:  ', ...latencyLines(latency)]
   if (scenario === 'server')
     return [

@@ -1,3 +1,4 @@
+import type { Colour } from '../colours.ts'
 import { figureOf } from './figures.ts'
 
 /** The data of a chart: written into the report, and drawn by the page, which has no other data. */
@@ -5,28 +6,6 @@ export type Chart = CurveChart | LevelChart
 
 /** The quantity of a number, which determines its format. */
 export type Unit = 'microseconds' | 'count' | 'share' | 'bytes'
-
-/** A colour, by a custom property of the page's style that has a light and a dark value. */
-export type Colour =
-  | 'p50'
-  | 'p90'
-  | 'p95'
-  | 'p99'
-  | 'p999'
-  | 'max'
-  | 'overhead'
-  | 'queue'
-  | 'input'
-  | 'infer'
-  | 'output'
-  | 'first'
-  | 'second'
-  | 'third'
-  | 'fourth'
-  | 'fifth'
-  | 'sixth'
-  | 'seventh'
-  | 'eighth'
 
 export interface Axis {
   readonly label: string

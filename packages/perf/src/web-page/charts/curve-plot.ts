@@ -2,7 +2,7 @@ import type uPlot from 'uplot'
 import { quantityAxis, valueAxis } from './axes.ts'
 import type { Curve, CurveChart, Series, View } from './chart.ts'
 import { figureOf } from './figures.ts'
-import { axisFont, colourOf, type Told, tooltip, widthOf } from './page-elements.ts'
+import { axisFont, colourOf, type Told, toldAt, tooltip, widthOf } from './page-elements.ts'
 
 /** A point of all series of one curve. */
 interface Place {
@@ -51,18 +51,10 @@ export function curvePlot({ curves, x, y }: CurveChart): {
   const told = (at: number): Told | null => {
     const place = places[at]
     if (place === undefined) return null
-    const own = all.filter(({ number }) => number === place.curve)
-    const lines = own
-      .map(({ series: { name, colour, values, isDashed = false } }) => ({
-        name,
-        colour,
-        isDashed,
-        figure: figureOf(values[at] ?? null, y.unit),
-      }))
-      .reverse()
+    const own = all.filter(({ number }) => number === place.curve).map(({ series }) => series)
     return {
       title: `${nameOf(place)}${isUnstable(at) ? ' (unstable)' : ''}`,
-      lines: [...lines, { name: x.label, figure: figureOf(place.x, x.unit) }],
+      lines: [...toldAt(own, at, y.unit), { name: x.label, figure: figureOf(place.x, x.unit) }],
     }
   }
 

@@ -3,7 +3,7 @@ import { nameAxis, valueAxis } from './axes.ts'
 import type { LevelChart, View } from './chart.ts'
 import { drawDots, drawMarks } from './curve-plot.ts'
 import { figureOf } from './figures.ts'
-import { colourOf, type Told, tooltip } from './page-elements.ts'
+import { colourOf, type Told, toldAt, tooltip } from './page-elements.ts'
 
 const barShare = 0.72
 /** In CSS pixels. */
@@ -33,21 +33,13 @@ export function levelPlot(
 
   const told = (index: number): Told | null => {
     if (index >= names.length) return null
-    const lines = series
-      .map(({ name, colour, values, isDashed = false }) => ({
-        name,
-        colour,
-        isDashed,
-        figure: figureOf(values[index] ?? null, y.unit),
-      }))
-      .reverse()
     const total =
       isBars && series.length > 1 && y.unit !== 'share'
         ? [{ name: 'together', figure: figureOf(tops.at(-1)![index]!, y.unit) }]
         : []
     return {
       title: `${x.label}: ${names[index]}${isUnstable(index) ? ' (unstable)' : ''}`,
-      lines: [...lines, ...total],
+      lines: [...toldAt(series, index, y.unit), ...total],
     }
   }
 

@@ -1,5 +1,7 @@
 import type uPlot from 'uplot'
-import type { Colour } from './chart.ts'
+import type { Colour, colours } from '../colours.ts'
+import type { Series, Unit } from './chart.ts'
+import { figureOf } from './figures.ts'
 
 /** Text is never parsed as HTML, as names of models may contain anything. */
 export function element(tag: string, text = ''): HTMLElement {
@@ -26,7 +28,7 @@ export function rowElement(cells: readonly (string | Node)[]): HTMLElement {
 const phoneWidthPixels = 480
 
 /** A colour of the page in its current state: light, dark, or printed. */
-export function colourOf(name: Colour | 'text' | 'muted' | 'grid' | 'surface' | 'warning'): string {
+export function colourOf(name: keyof typeof colours): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 }
 
@@ -69,6 +71,18 @@ export interface Told {
     readonly colour?: Colour
     readonly isDashed?: boolean
   }[]
+}
+
+/** The figures of series at a point, the last series first, as charts draw them. */
+export function toldAt(series: readonly Series[], at: number, unit: Unit): Told['lines'][number][] {
+  return series
+    .map(({ name, colour, values, isDashed = false }) => ({
+      name,
+      colour,
+      isDashed,
+      figure: figureOf(values[at] ?? null, unit),
+    }))
+    .reverse()
 }
 
 /** In CSS pixels. */

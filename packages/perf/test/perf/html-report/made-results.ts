@@ -1,4 +1,4 @@
-import type { LatencyFigures, LevelResult, PerfResult } from '../../../src/perf/result.ts'
+import type { LatencyFigures, LevelResult, PerfResult } from '../../../src/perf/result-schema.ts'
 
 /** Figures of a distribution around `us` with a long tail. */
 export function latenciesAround(us: number): LatencyFigures {

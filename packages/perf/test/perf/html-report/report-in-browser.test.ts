@@ -1,7 +1,7 @@
 // Full: it opens a browser.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PerfResult } from '../../../src/perf/result.ts'
+import type { PerfResult } from '../../../src/perf/result-schema.ts'
 import { comparisonOf } from '../../../src/perf/html-report/comparison.ts'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { hasChromium, launch, openPage } from '../../../../../test/support/chromium.ts'

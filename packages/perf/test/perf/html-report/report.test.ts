@@ -12,7 +12,7 @@ import {
   savedText,
   writeWholeFile,
 } from '../../../src/perf/html-report/saved-result.ts'
-import type { PerfResult } from '../../../src/perf/result.ts'
+import type { PerfResult } from '../../../src/perf/result-schema.ts'
 import { emptyLevel, levelOf, resultOf, richResult, serverScenario } from './made-results.ts'
 import { readIn } from './read-in.ts'
 

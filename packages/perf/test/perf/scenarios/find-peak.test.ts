@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { findPeak, type PeakSearch } from '../../../src/perf/scenarios/find-peak.ts'
-import { judgeRun, type ScenarioResult } from '../../../src/perf/scenarios/judge-run.ts'
+import type { ScenarioResult } from '../../../src/perf/result-schema.ts'
+import { judgeRun } from '../../../src/perf/scenarios/judge-run.ts'
 import { RunRecord, type SendSample } from '../../../src/perf/scenarios/run-scenario.ts'
 import {
   resolveScenario,
