@@ -378,30 +378,26 @@ export interface ExternalFile {
 function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
   return [...needed].map(([location, neededBytes]) => {
     const path = resolve(dirname(model), location)
-    const wrong = (problem: string) => ({
-      location,
-      path,
-      byteLength: null,
-      neededBytes,
-      problem: `${problem}, which ONNX Runtime refuses`,
-    })
+    const found = (problem: string | null, byteLength: number | null = null) =>
+      ({ location, path, byteLength, neededBytes, problem }) // prettier-ignore
+    const wrong = (problem: string) => found(`${problem}, which ONNX Runtime refuses`)
     // The system ends the name there, so ONNX Runtime would open another file than the one named.
-    if (location.includes('\0'))
-      return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
+    if (location.includes('\0')) return found('its name has a NUL character')
     if (isAbsolute(location)) return wrong('it is an absolute path')
     if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
     const byteLength = sizeOf(path)
-    if (byteLength === null)
-      return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
+    if (byteLength === null) return found('there is no such file')
     const real = realpathSync(path)
     // A model may be a link, as in a cache of downloads. Its files may then lie beside the link's target.
     if (
       ![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))
     )
       return wrong("it is a link that leads out of the model's folder")
-    const problem =
-      byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
-    return { location, path, byteLength, neededBytes, problem }
+    const isShort = byteLength < neededBytes
+    return found(
+      isShort ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null,
+      byteLength,
+    )
   })
 }
 

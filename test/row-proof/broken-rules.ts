@@ -59,7 +59,8 @@ type Caught = 'refuted' | 'missed' | 'threw'
 
 // What is changed
 
-const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|dependent|notFollowed|wrong|fixedBeside)\(/
+const isCheck =
+  /\b(apart|rowsOnly|oneToOne|checkOwn|checkColumns|dependent|dependsOnCount|dependsOnPlaces|ordersDiffer|picksByPlaces|putsByPlaces|notFollowed|wrong|fixedBeside)\(/
 
 /** All changes of a line. */
 function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
