@@ -75,7 +75,7 @@ function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
       add(kind, line.slice(0, found.index) + to(found) + line.slice(found.index + found[0].length))
   }
   if (
-    /^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|checkOwn\(|checkColumns\()/.test(line) &&
+    /^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|oneToOne\(|checkOwn\(|checkColumns\()/.test(line) &&
     isCheck.test(line) &&
     !/\{\s*$/.test(line)
   )

@@ -1,5 +1,5 @@
 import { batchAxisOf, type TensorMetadata } from '../../tensor/metadata.ts'
-import type { PaddedInput } from '../../request/padding.ts'
+import type { Padding } from '../../request/padding.ts'
 import {
   isFloatType,
   elementCount,
@@ -38,7 +38,7 @@ const channels = 3
 export function rowRecipes(
   inputs: readonly TensorMetadata[],
   sample: TrialFeeds | null,
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
+  padding: Pick<Padding, 'inputs'> | null,
   optional: ReadonlySet<number>,
 ): RowRecipe[] {
   const lengths = lengthsToTry.map((lengths) => dimsOf(inputs, lengths, padding))
@@ -131,7 +131,7 @@ function usualDraw(input: TensorMetadata): Draw {
 function dimsOf(
   inputs: readonly TensorMetadata[],
   lengths: { image: number; other: number },
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
+  padding: Pick<Padding, 'inputs'> | null,
 ): number[][] {
   const byName = new Map<string, number>()
   return inputs.map(({ shape }, index) =>
@@ -145,11 +145,7 @@ function dimsOf(
   )
 }
 
-function paddedLength(
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
-  index: number,
-  axis: number,
-): number | null {
+function paddedLength(padding: Pick<Padding, 'inputs'> | null, index: number, axis: number): number | null {
   const entry = padding?.inputs.find((input) => input.index === index && input.axis === axis)
   return entry === undefined || entry.sizes === 'longest' ? null : entry.sizes[0]!
 }
