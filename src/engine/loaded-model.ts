@@ -62,7 +62,7 @@ export class LoadedModel implements Opened {
   }
 
   get origin(): ModelOrigin | null {
-    return this.#instances.sources.origin
+    return this.#instances.origin
   }
 
   get workers(): Worker[] {
@@ -114,7 +114,7 @@ export class LoadedModel implements Opened {
       const rowCheck = joining.undecided
         ? new ModelRowCheck({ joining, config: this.#config, padding, parser, samples: warmUp.samples })
         : null
-      const learnt = (about: string, value: string) => this.#instances.sources.learnt({ [about]: value })
+      const learnt = (about: string, value: string) => this.#instances.learnt({ [about]: value })
       await instances.warm(
         warmUp,
         rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt),
@@ -138,7 +138,7 @@ export class LoadedModel implements Opened {
       await this.#loaded.loadFor.accept?.()
       instances.checkOpen()
       this.#serve({ joining, parser, sequenceInputs, rowCheck, padding, runTimes, calibrate, warmUp })
-      this.#instances.sources.learnt(this.session.noted)
+      this.#instances.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
       await instances.close()

@@ -277,7 +277,7 @@ function madeUpRows(
           ? ofOtherShapes(recipes)
           : recipes.slice(0, 1).filter((recipe) => bytesOfRow(metadata, recipe) <= maxBytes)
     const row = (recipe: RowRecipe) =>
-      kind === 'random' ? sampleRow(inputs, recipe.rowDims, recipe.draws, 0) : zeroRow(inputs, recipe)
+      kind === 'random' ? sampleRow(inputs, recipe, 0) : zeroRow(inputs, recipe)
     return [
       chosen.map((recipe) => () => (metadata.maxBatchSize > 0 ? row(recipe) : asItIs(inputs, row(recipe)))),
     ]

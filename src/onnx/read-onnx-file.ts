@@ -151,9 +151,9 @@ function readModel(path: string, window: FileWindow): OnnxFile {
       [...walk.operators].sort(([a, often], [b, times]) => times - often || (a < b ? -1 : 1)),
     ),
     functions: walk.functions,
-    parameters: walk.parameters.totals,
-    constants: walk.constants.totals,
-    externalFiles: findExternalFiles(path, walk.files.byLocation),
+    parameters: walk.parameters,
+    constants: walk.constants,
+    externalFiles: findExternalFiles(path, walk.files),
   }
 }
 
@@ -188,9 +188,10 @@ class GraphWalk {
   readonly initializers = new Set<string>()
   readonly operators = new Map<string, number>()
   readonly functions: string[] = []
-  readonly files = new NeededFiles()
-  readonly parameters = new TensorCount(this.files)
-  readonly constants = new TensorCount(this.files)
+  /** The size that each external file must have, by its path in the model. */
+  readonly files = new Map<string, number>()
+  readonly parameters = { tensors: 0, elements: 0, byteLength: 0 }
+  readonly constants = { tensors: 0, elements: 0, byteLength: 0 }
   readonly #reader: WireReader
 
   constructor(reader: WireReader) {
@@ -224,7 +225,7 @@ class GraphWalk {
 
   /** Nodes, initializers and sparse initializers of a graph. */
   #content(initializer: (name: string) => void): Parts {
-    const tensor = (part: Span) => initializer(this.parameters.add(this.#reader, part))
+    const tensor = (part: Span) => initializer(this.#tensor(part, this.parameters))
     return {
       1: (node) => this.#node(node),
       5: tensor,
@@ -243,7 +244,7 @@ class GraphWalk {
 
   /** An attribute has one value. A list of numbers may have millions, so only its first is read. */
   #attribute(span: Span): void {
-    const tensor = (part: Span) => void this.constants.add(this.#reader, part)
+    const tensor = (part: Span) => void this.#tensor(part, this.constants)
     const graph = (part: Span) =>
       void this.#reader.read(
         'Container',
@@ -257,52 +258,11 @@ class GraphWalk {
       5: tensor, 6: graph, 10: tensor, 11: graph, 22: sparse, 23: sparse,
     }) // prettier-ignore
   }
-}
 
-function operatorName(name: string, domain: string): string {
-  return domain === '' || domain === onnxDomain ? name : `${domain}:${name}`
-}
-
-function checkCount(count: number, what: string): void {
-  if (count > mostRemembered) throw new MalformedFile(`it has more than ${mostRemembered} ${what}`)
-}
-
-/** Most files that a model may name. */
-const mostFiles = 100_000
-
-/** The files that tensors are stored in, with the size that each must have. */
-class NeededFiles {
-  readonly byLocation = new Map<string, number>()
-
-  /** @param byteLength of the tensor; used if the file does not give its length in the external file. */
-  add(entries: Messages['TensorProto']['externalData'], byteLength: number): void {
-    const said = Object.fromEntries(entries.map(({ key, value }) => [key, value]))
-    const location = said['location'] ?? ''
-    const end = wholeNumber(said['offset'], 0) + wholeNumber(said['length'], byteLength)
-    this.byLocation.set(location, Math.max(end, this.byLocation.get(location) ?? 0))
-    if (this.byLocation.size > mostFiles) throw new MalformedFile(`it names more than ${mostFiles} files`)
-  }
-}
-
-function wholeNumber(text: string | undefined, otherwise: number): number {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
-}
-
-/** Counts tensors, without reading their values. */
-class TensorCount implements TensorTotals {
-  tensors = 0
-  elements = 0
-  byteLength = 0
-  readonly #files: NeededFiles
-
-  constructor(files: NeededFiles) {
-    this.#files = files
-  }
-
-  /** Counts the tensor at a place, and returns its name. */
-  add(reader: WireReader, span: Span): string {
+  /** Counts the tensor at a place, without reading its values, and returns its name. */
+  #tensor(span: Span, totals: GraphWalk['parameters']): string {
     let textBytes = 0
-    const { name, dims, dataType, externalData, dataLocation } = reader.read('TensorProto', span, {
+    const { name, dims, dataType, externalData, dataLocation } = this.#reader.read('TensorProto', span, {
       6: ({ start, end }) => (textBytes += end - start), // string_data
     })
     const elements = dims.reduce((product, dim) => product * dim, 1)
@@ -313,17 +273,36 @@ class TensorCount implements TensorTotals {
     }
     const byteLength =
       dataType === typeNumbers.string ? textBytes : Math.ceil((elements * bitsOfType(dataType)) / 8)
-    this.tensors++
-    this.elements += elements
-    this.byteLength += byteLength
-    if (dataLocation === 1) this.#files.add(externalData, byteLength)
+    totals.tensors++
+    totals.elements += elements
+    totals.byteLength += byteLength
+    if (dataLocation === 1) this.#needsFile(externalData, byteLength)
     return name
   }
 
-  get totals(): TensorTotals {
-    const { tensors, elements, byteLength } = this
-    return { tensors, elements, byteLength }
+  /** @param byteLength of the tensor; used if the file does not give its length in the external file. */
+  #needsFile(entries: Messages['TensorProto']['externalData'], byteLength: number): void {
+    const said = Object.fromEntries(entries.map(({ key, value }) => [key, value]))
+    const location = said['location'] ?? ''
+    const end = wholeNumber(said['offset'], 0) + wholeNumber(said['length'], byteLength)
+    this.files.set(location, Math.max(end, this.files.get(location) ?? 0))
+    if (this.files.size > mostFiles) throw new MalformedFile(`it names more than ${mostFiles} files`)
   }
+}
+
+/** Most files that a model may name. */
+const mostFiles = 100_000
+
+function operatorName(name: string, domain: string): string {
+  return domain === '' || domain === onnxDomain ? name : `${domain}:${name}`
+}
+
+function checkCount(count: number, what: string): void {
+  if (count > mostRemembered) throw new MalformedFile(`it has more than ${mostRemembered} ${what}`)
+}
+
+function wholeNumber(text: string | undefined, otherwise: number): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : otherwise
 }
 
 /** An input or output as a model file declares it. */
@@ -378,30 +357,26 @@ export interface ExternalFile {
 function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
   return [...needed].map(([location, neededBytes]) => {
     const path = resolve(dirname(model), location)
-    const wrong = (problem: string) => ({
-      location,
-      path,
-      byteLength: null,
-      neededBytes,
-      problem: `${problem}, which ONNX Runtime refuses`,
-    })
+    const found = (problem: string | null, byteLength: number | null = null) =>
+      ({ location, path, byteLength, neededBytes, problem }) // prettier-ignore
+    const wrong = (problem: string) => found(`${problem}, which ONNX Runtime refuses`)
     // The system ends the name there, so ONNX Runtime would open another file than the one named.
-    if (location.includes('\0'))
-      return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
+    if (location.includes('\0')) return found('its name has a NUL character')
     if (isAbsolute(location)) return wrong('it is an absolute path')
     if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
     const byteLength = sizeOf(path)
-    if (byteLength === null)
-      return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
+    if (byteLength === null) return found('there is no such file')
     const real = realpathSync(path)
     // A model may be a link, as in a cache of downloads. Its files may then lie beside the link's target.
     if (
       ![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))
     )
       return wrong("it is a link that leads out of the model's folder")
-    const problem =
-      byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
-    return { location, path, byteLength, neededBytes, problem }
+    const isShort = byteLength < neededBytes
+    return found(
+      isShort ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null,
+      byteLength,
+    )
   })
 }
 

@@ -90,6 +90,11 @@ export function packed(values: ArrayLike<number>): Uint8Array {
   return data
 }
 
+/** A tensor to travel by message, of elements that fill their buffer. */
+export function mailed(type: ElementType, dims: readonly number[], own: TensorData | string[]): MailedTensor {
+  return { type, dims, data: ArrayBuffer.isView(own) ? (own.buffer as ArrayBuffer) : own }
+}
+
 /** The elements of a tensor that travelled by message. */
 export function mailedElements({ type, data }: MailedTensor): TensorData | string[] {
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
@@ -142,9 +147,5 @@ export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
     type,
     tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })),
   )
-  return {
-    type,
-    dims: joinedDims,
-    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
-  }
+  return mailed(type, joinedDims, joined)
 }

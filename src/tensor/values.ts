@@ -1,4 +1,4 @@
-import { cutElements, joinTensors, mailedElements } from './elements.ts'
+import { cutElements, joinTensors, mailed, mailedElements } from './elements.ts'
 import {
   elementCount,
   firstNonFinite,
@@ -68,11 +68,7 @@ export function cutRows(value: MailedValue, start: number, end: number): MailedV
     const { type, dims } = value
     const elements = elementCount(dims.slice(1))
     const cut = cutElements(type, mailedElements(value), start * elements, end * elements)
-    return {
-      type,
-      dims: [end - start, ...dims.slice(1)],
-      data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut,
-    }
+    return mailed(type, [end - start, ...dims.slice(1)], cut)
   }
   if ('items' in value) return { items: value.items.slice(start, end) }
   if ('ragged' in value) return { ragged: value.ragged.slice(start, end) }

@@ -59,7 +59,8 @@ type Caught = 'refuted' | 'missed' | 'threw'
 
 // What is changed
 
-const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|dependent|notFollowed|wrong|fixedBeside)\(/
+const isCheck =
+  /\b(apart|rowsOnly|oneToOne|checkOwn|checkColumns|dependent|dependsOnCount|dependsOnPlaces|ordersDiffer|picksByPlaces|putsByPlaces|notFollowed|wrong|fixedBeside)\(/
 
 /** All changes of a line. */
 function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
@@ -74,7 +75,7 @@ function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
       add(kind, line.slice(0, found.index) + to(found) + line.slice(found.index + found[0].length))
   }
   if (
-    /^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|checkOwn\(|checkColumns\()/.test(line) &&
+    /^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|oneToOne\(|checkOwn\(|checkColumns\()/.test(line) &&
     isCheck.test(line) &&
     !/\{\s*$/.test(line)
   )

@@ -49,11 +49,6 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       changes: ['check dropped'],
       why: 'ONNX Runtime opens no model with such a node on the CPU',
     },
-    {
-      line: "apart(of, [of.shape.length - 1, of.shape.length - 2], 'inverts a matrix')",
-      changes: ['check dropped'],
-      why: 'rows within its matrices end the process',
-    },
   ],
   'rules/learning.ts': [
     {
@@ -102,11 +97,6 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       line: 'const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))',
       changes: ['any value taken as data'],
       why: 'these numbers have 8 bits: places and numbers of rows are followed in no type that small',
-    },
-    {
-      line: 'const of = op.data(0)',
-      changes: ['any value taken as data'],
-      why: 'of QLinearSoftmax alone, whose numbers have 8 bits: places and numbers of rows are followed in no type that small',
     },
   ],
   'followed-values.ts': [

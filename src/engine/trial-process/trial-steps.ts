@@ -202,7 +202,7 @@ function* madeUpRequests(
     const isLarge = bytes > repeatedUpToBytes
     if (isLarge && bytes > mostBytes()) continue
     yield (isLarge ? [0] : [0, 1]).map((row) =>
-      sampleRow(tensors, dims, draws, row).map(
+      sampleRow(tensors, { rowDims: dims, draws }, row).map(
         (feed, index) => feed && { ...feed, dims: asDeclared(tensors[index]!, feed.dims) },
       ),
     )

@@ -1,6 +1,7 @@
 import { createHash, webcrypto } from 'node:crypto'
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { constants, fstatSync, readSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { withRegularFileSync } from '../../base/files.ts'
 
 /** Bytes per hash call, on Node.js's thread pool: each call takes some tenths of a millisecond of this thread. */
 const pieceBytes = 2 ** 18
@@ -85,18 +86,14 @@ const sampleBytes = 4096
  */
 export function fingerprintOf(path: string): string | null {
   try {
-    const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
-    try {
-      const { size, mtimeMs } = fstatSync(file)
+    return withRegularFileSync(path, (file, size) => {
       const hash = createHash('sha256')
       const sample = Buffer.alloc(sampleBytes)
       const step = Math.max(sampleBytes, (size - sampleBytes) / (sampleCount - 1))
       for (let index = 0; index < sampleCount; index++)
         hash.update(sample.subarray(0, readSync(file, sample, 0, sampleBytes, Math.floor(index * step))))
-      return `${size} ${Math.floor(mtimeMs / 1000)} ${hash.digest('hex')}`
-    } finally {
-      closeSync(file)
-    }
+      return `${size} ${Math.floor(fstatSync(file).mtimeMs / 1000)} ${hash.digest('hex')}`
+    })
   } catch {
     return null
   }

@@ -1,6 +1,7 @@
-import { lstatSync, type BigIntStats, closeSync, openSync, readSync } from 'node:fs'
+import { lstatSync, type BigIntStats, readSync } from 'node:fs'
 import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { withRegularFileSync } from '../../base/files.ts'
 import { type CacheFolder, distrustOf, stateOf, readSealed, writeSealed } from './cache-folder.ts'
 import { graphFile, graphOptionsOf } from './prepared-model.ts'
 import { fingerprintOf, hashOfFile } from './content-hash.ts'
@@ -354,13 +355,10 @@ const mostBytes = 16_384
 /** What Linux says of its first processor (with hundreds of them the full list is slow); else `null`. */
 function processorInfo(): string | null {
   try {
-    const file = openSync('/proc/cpuinfo', 'r')
-    try {
-      const buffer = Buffer.alloc(mostBytes)
-      return buffer.toString('latin1', 0, readSync(file, buffer, 0, mostBytes, 0))
-    } finally {
-      closeSync(file)
-    }
+    const buffer = Buffer.alloc(mostBytes)
+    return withRegularFileSync('/proc/cpuinfo', (file) =>
+      buffer.toString('latin1', 0, readSync(file, buffer, 0, mostBytes, 0)),
+    )
   } catch {
     return null // not available
   }

@@ -59,11 +59,8 @@ const turns = new Turns(Math.max(2, availableCores().usable))
 
 /** A trial that begins before it is known whether it is needed. */
 interface TrialAhead {
-  readonly trial: ModelTrial
   /** Of the load that it is for; other loads of the file wait for that. */
-  readonly config: ResolvedConfig
-  /** What was expected to open its sessions. */
-  readonly runtime: ModelRuntime
+  readonly trial: ModelTrial
   /** Of the model's file before it was tried, and when that was. */
   readonly state: string
   readonly startMs: number
@@ -143,7 +140,7 @@ export class ModelPreparation {
     let lock: EntryLock | null = null
     let folder: string | null = null
     if (cache === null) {
-      if (triedHere.has(keyWithoutCache(trial, runtime, config, state))) return
+      if (triedHere.has(keyWithoutCache(trial, state))) return
     } else {
       const lockPath = lockOfFile(cache, path)
       if (!isToBeHashed(path, cache)) return void EntryLock.removeDead(lockPath)
@@ -158,12 +155,12 @@ export class ModelPreparation {
     trial.startAhead(folder)
     let end = (): void => {}
     const over = new Promise<undefined>((resolve) => (end = () => resolve(undefined)))
-    this.#ahead.set(path, { trial, config, runtime, state, startMs, lock, folder, over, end })
+    this.#ahead.set(path, { trial, state, startMs, lock, folder, over, end })
   }
 
   endAhead(config: ResolvedConfig): void {
     const ahead = this.#ahead.get(config.path)
-    if (ahead?.config !== config) return
+    if (ahead?.trial.config !== config) return
     this.#ahead.delete(config.path)
     void drop(ahead)
     void ahead.lock?.release()
@@ -187,38 +184,36 @@ export class ModelPreparation {
     const cache = asked === null ? null : this.#open(asked.dir)
     if (cache === null && verify === 'none') return asItIs(this.capability().reason)
     let ahead = this.#ahead.get(config.path)
-    if (ahead !== undefined && ahead.config !== config) ahead = await untilAborted(ahead.over, signal)
+    if (ahead !== undefined && ahead.trial.config !== config) ahead = await untilAborted(ahead.over, signal)
     try {
-      return await this.#prepare(model, config, cache, runtimeOf(), ahead, signal)
+      const wanted = new ModelTrial(model, config, runtimeOf(), this.#options)
+      return await this.#prepare(wanted, cache, ahead, signal)
     } finally {
       this.endAhead(config)
     }
   }
 
   async #prepare(
-    model: string,
-    config: ResolvedConfig,
+    wanted: ModelTrial,
     cache: CacheFolder | null,
-    runtime: ModelRuntime,
     ahead: TrialAhead | undefined,
     signal: AbortSignal,
   ): Promise<PreparedModel> {
     const { verify } = this.#options
     // Since it began, an execution provider may have turned out to be absent, or the file may have been replaced.
-    const isForRuntime = isDeepStrictEqual(ahead?.runtime, runtime)
-    const isLate = !isForRuntime || (cache === null && ahead?.state !== fileStateOf(config.path))
+    const isForRuntime = isDeepStrictEqual(ahead?.trial.runtime, wanted.runtime)
+    const isLate = !isForRuntime || (cache === null && ahead?.state !== fileStateOf(wanted.config.path))
     if (ahead !== undefined && isLate) await drop(ahead)
-    const begun = isForRuntime ? ahead!.trial : null
-    const trial = begun ?? new ModelTrial(model, config, runtime, this.#options)
-    if (cache === null) return this.#withoutCache(trial, runtime, config, this.capability().reason, signal)
+    const trial = isForRuntime ? ahead!.trial : wanted
+    if (cache === null) return this.#withoutCache(trial, this.capability().reason, signal)
     let job: Job
     try {
-      job = await this.#jobFor(cache, trial, config, runtime, signal)
+      job = await jobFor(cache, trial, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (ahead !== undefined) await drop(ahead)
       if (error instanceof TooManyFiles && verify !== 'none')
-        return this.#withoutCache(trial, runtime, config, error.message, signal)
+        return this.#withoutCache(trial, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
     const isOfContent = ahead !== undefined && job.content.wasInState(ahead.state, ahead.startMs)
@@ -227,29 +222,14 @@ export class ModelPreparation {
     const known = await this.#known(job, cache.readOnly === null)
     if (known !== null) return this.#prepared(job, known)
     const why = cache.readOnly === null && verify === 'child' ? null : await whyMissing(cache, job.madeFor)
-    if (why !== null && cache.readOnly !== null) warnOfMissing(model, job, why)
+    if (why !== null && cache.readOnly !== null) warnOfMissing(job, why)
     if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
-    const lock = (ahead?.lock ?? null) === null ? await this.#lockOfFile(job, config, signal) : null
+    const lock = (ahead?.lock ?? null) === null ? await lockFile(job) : null
     try {
       const made = await turns.take(`${cache.root} ${job.key}`, signal, () => this.#make(job, folder))
       return why === null || made.origin.compiled ? made : asItIs(`${why}; ${made.origin.reason}`)
     } finally {
       await lock?.release()
-    }
-  }
-
-  /** One process at a time tries a file: it may have begun before it knew which model that is. */
-  async #lockOfFile(
-    { cache, content, trial }: Job,
-    config: ResolvedConfig,
-    signal: AbortSignal,
-  ): Promise<EntryLock | null> {
-    if (cache.readOnly !== null || config.bytes !== null) return null
-    try {
-      return await EntryLock.take(lockOfFile(cache, config.path), trial.limitMs(content.byteLength), signal)
-    } catch {
-      signal.throwIfAborted()
-      return null // nothing can be written there
     }
   }
 
@@ -266,22 +246,8 @@ export class ModelPreparation {
   ): Promise<Manifest | string> {
     const cache = this.#options.cache === null ? null : this.#open(this.#options.cache.dir)
     if (cache === null) return this.capability().reason
-    const trial = new ModelTrial(model, config, runtime, this.#options)
-    const job = await this.#jobFor(cache, trial, config, runtime, signal)
+    const job = await jobFor(cache, new ModelTrial(model, config, runtime, this.#options), signal)
     return (await this.#known(job, false)) ?? (await whyMissing(cache, job.madeFor))
-  }
-
-  async #jobFor(
-    cache: CacheFolder,
-    trial: ModelTrial,
-    config: ResolvedConfig,
-    runtime: ModelRuntime,
-    signal: AbortSignal,
-  ): Promise<Job> {
-    const content = await contentOf(config, cache, signal)
-    const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
-    const made = madeFor(content.hash, runtime, config, obstacle)
-    return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
   }
 
   /** Resolves when the entries of all models loaded so far are sealed, or that is given up. */
@@ -302,16 +268,10 @@ export class ModelPreparation {
     return this.#cache
   }
 
-  async #withoutCache(
-    trial: ModelTrial,
-    runtime: ModelRuntime,
-    config: ResolvedConfig,
-    why: string,
-    signal: AbortSignal,
-  ): Promise<PreparedModel> {
-    const { path, bytes } = config
+  async #withoutCache(trial: ModelTrial, why: string, signal: AbortSignal): Promise<PreparedModel> {
+    const { path, bytes } = trial.config
     const state = bytes === null ? fileStateOf(path) : await hashOfBytes(new Uint8Array(bytes), signal)
-    const key = keyWithoutCache(trial, runtime, config, state)
+    const key = keyWithoutCache(trial, state)
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
       const byteLength = bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0
@@ -503,23 +463,39 @@ function lockOfFile(cache: CacheFolder, path: string): string {
   return cache.lock(basename(cache.known(path)))
 }
 
+/** One process at a time tries a file: it may have begun before it knew which model that is. */
+async function lockFile({ cache, content, trial, signal }: Job): Promise<EntryLock | null> {
+  const { path, bytes } = trial.config
+  if (cache.readOnly !== null || bytes !== null) return null
+  try {
+    return await EntryLock.take(lockOfFile(cache, path), trial.limitMs(content.byteLength), signal)
+  } catch {
+    signal.throwIfAborted()
+    return null // nothing can be written there
+  }
+}
+
+async function jobFor(cache: CacheFolder, trial: ModelTrial, signal: AbortSignal): Promise<Job> {
+  const { config, runtime } = trial
+  const content = await contentOf(config, cache, signal)
+  const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
+  const made = madeFor(content.hash, runtime, config, obstacle)
+  return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
+}
+
 /** @param state of its file, or the hash of its bytes. */
-function keyWithoutCache(
-  trial: ModelTrial,
-  runtime: ModelRuntime,
-  config: ResolvedConfig,
-  state: string,
-): string {
+function keyWithoutCache(trial: ModelTrial, state: string): string {
+  const { config, runtime } = trial
   return trial.named(keyOf(madeFor(`${config.path} ${state}`, runtime, config, null)))
 }
 
 /** Once per model: nothing can be compiled into a read-only cache. */
-function warnOfMissing(model: string, { cache, key, obstacle }: Job, why: string): void {
+function warnOfMissing({ trial, cache, key, obstacle }: Job, why: string): void {
   if (obstacle !== null || warnedOf.has(`${cache.root} ${key}`)) return
   warnedOf.add(`${cache.root} ${key}`)
   warn(
     'ZEROHOP_NOT_COMPILED',
-    `Model '${model}' is loaded without its compiled form: ${why}, and nothing is written to ${cache.root} (${cache.readOnly}). \`npx zerohop compile\` on a machine like this one, with the versions and options of this application, fills a cache`,
+    `Model '${trial.model}' is loaded without its compiled form: ${why}, and nothing is written to ${cache.root} (${cache.readOnly}). \`npx zerohop compile\` on a machine like this one, with the versions and options of this application, fills a cache`,
   )
 }
 

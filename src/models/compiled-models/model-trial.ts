@@ -1,5 +1,4 @@
 import type { ResolvedEngineOptions } from '../../options/engine-options.ts'
-import type { InstanceKind } from '../../options/instance-groups.ts'
 import type { ModelRuntime } from '../../options/session-options.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { InferenceError } from '../../errors.ts'
@@ -17,27 +16,31 @@ export type TrialOptions = Pick<ResolvedEngineOptions, 'verifyTimeoutMs' | 'prov
 const shortestLimitMs = 60_000
 const bytesPerMs = 10_485
 
+/** How many instances a group has in the child. */
+const oneInstance = { count: 1, cpuCount: 1, minInstances: 1, maxInstances: 1, scaleUpAfterMs: 1, scaleDownAfterMs: 1 } // prettier-ignore
+
 let warned = false
 
 /** Tries a model in a child process. */
 export class ModelTrial {
-  readonly #model: string
-  readonly #config: ResolvedConfig
-  readonly #runtime: ModelRuntime
+  readonly model: string
+  readonly config: ResolvedConfig
+  /** What is expected to open its sessions. */
+  readonly runtime: ModelRuntime
   readonly #options: TrialOptions
   /** What was started ahead and is not in use. */
   #ahead: TrialProcess | null = null
 
   constructor(model: string, config: ResolvedConfig, runtime: ModelRuntime, options: TrialOptions) {
-    this.#model = model
-    this.#config = config
-    this.#runtime = runtime
+    this.model = model
+    this.config = config
+    this.runtime = runtime
     this.#options = options
   }
 
   /** Whether the trial runs the model, or only loads it. */
   get isToRun(): boolean {
-    const { warmup, checkRows } = this.#config
+    const { warmup, checkRows } = this.config
     return checkRows || warmup.madeUp !== null || warmup.samples.length > 0
   }
 
@@ -114,14 +117,14 @@ export class ModelTrial {
 
   /** @throws Error that says why such a process is impossible. */
   #start(folder: string | null): TrialProcess {
-    const { bytes, sessionOptions, warmup, executionProviders } = this.#config
-    const { executor, onCpuOnly } = this.#runtime
+    const { bytes, sessionOptions, warmup, executionProviders } = this.config
+    const { executor, onCpuOnly } = this.runtime
     const isWarmed = warmup.madeUp !== null || warmup.samples.length > 0
     const { externalData = [], optimizedModelFilePath: _, enableProfiling: __, ...plain } = sessionOptions
     const external = externalData as readonly { path: string; data: Uint8Array }[]
     const parts = [...(bytes === null ? [] : [new Uint8Array(bytes)]), ...external.map(({ data }) => data)]
     const config: ResolvedConfig = {
-      ...this.#config,
+      ...this.config,
       bytes: null,
       sessionOptions: {
         ...plain,
@@ -129,7 +132,11 @@ export class ModelTrial {
           externalData: external.map(({ path }) => ({ path, data: new Uint8Array() })),
         }),
       },
-      instanceGroup: this.#config.instanceGroup.map(({ kind, gpus }) => this.#oneInstance(kind, gpus)),
+      instanceGroup: this.config.instanceGroup.map(({ kind, gpus }) => ({
+        ...oneInstance,
+        kind: onCpuOnly ? 'cpu' : kind,
+        gpus: gpus === 'all' ? [0] : gpus.slice(0, 1),
+      })),
       // Providers that are unusable here are not tried again in the child.
       executionProviders: onCpuOnly && executionProviders !== undefined ? ['cpu'] : executionProviders,
       latencyTargetMs: 0,
@@ -138,11 +145,11 @@ export class ModelTrial {
       // Samples and requested warm-up runs belong to the serving process, where samples also take part in the check of
       // rows.
       warmup: { samples: [], madeUp: isWarmed ? 'harmless' : null, batchSizes: null, count: 1 },
-      checkRows: this.#config.checkRows && warmup.samples.length === 0,
+      checkRows: this.config.checkRows && warmup.samples.length === 0,
     }
     const { providers, workers } = this.#options
     const task: TrialTask = {
-      model: this.#model,
+      model: this.model,
       config,
       parts: parts.map((part) => part.byteLength),
       engine: { executor, providers, workers },
@@ -154,34 +161,17 @@ export class ModelTrial {
     return new TrialProcess(program, task, parts)
   }
 
-  /** A group with one instance. */
-  #oneInstance(kind: InstanceKind, gpus: readonly number[] | 'all'): ResolvedConfig['instanceGroup'][number] {
-    const limits = {
-      count: 1,
-      cpuCount: 1,
-      minInstances: 1,
-      maxInstances: 1,
-      scaleUpAfterMs: 1,
-      scaleDownAfterMs: 1,
-    }
-    return {
-      ...limits,
-      kind: this.#runtime.onCpuOnly ? 'cpu' : kind,
-      gpus: gpus === 'all' ? [0] : gpus.slice(0, 1),
-    }
-  }
-
   #unloadable(ending: Fault): InferenceError {
-    const { path, bytes } = this.#config
+    const { path, bytes } = this.config
     const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
     const died = ending.kind === 'died'
     const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
     const found = `${wordsOf(ending)}${hint}`
     const message =
-      `Model '${this.#model}' cannot be loaded from ${given}: a separate process, in which it was loaded and run on generated values, ${found}. ` +
+      `Model '${this.model}' cannot be loaded from ${given}: a separate process, in which it was loaded and run on generated values, ${found}. ` +
       `The same would have happened to this process. verify: 'none' loads it here anyway; warmup: false with checkRows: false loads it without running it`
     return new InferenceError('ERR_MODEL_LOAD', message, {
-      model: this.#model,
+      model: this.model,
       name: bytes === null ? 'path' : 'bytes',
       expected: 'a model that ONNX Runtime can load',
       received: died ? ending.signal : `no answer within ${ending.limitMs} ms`,

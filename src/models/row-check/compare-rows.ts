@@ -77,15 +77,11 @@ export function compareOutput(
   tolerance = floatTolerance,
 ): Comparison {
   const total = rows.reduce((sum, count) => sum + count, 0)
-  const odd = alone.findIndex(({ dims }, index) => dims[0] !== rows[index])
-  if (odd !== -1)
-    return shapeless(
-      `output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`,
-    )
-  if (joined.dims[0] !== total) {
-    return shapeless(
-      `output '${name}' of shape [${joined.dims.join(', ')}] is not divided by rows (${total})`,
-    )
+  const counts = [...rows, total]
+  const odd = [...alone, joined].findIndex(({ dims }, index) => dims[0] !== counts[index])
+  if (odd !== -1) {
+    const { dims } = alone[odd] ?? joined
+    return shapeless(`output '${name}' of shape [${dims.join(', ')}] is not divided by rows (${counts[odd]})`)
   }
   const rowDims = joined.dims.slice(1)
   const other = alone.find(({ dims }) => dims.slice(1).join() !== rowDims.join())
@@ -211,9 +207,9 @@ export function compareValue(
   if (isMailedTensor(joined) && alone.every(isMailedTensor))
     return compareOutput(name, alone, rows, joined, tolerance)
   const total = rows.reduce((sum, count) => sum + count, 0)
-  const odd = alone.findIndex((value, index) => rowCount(value) !== rows[index])
-  if (odd !== -1) return undivided(name, alone[odd]!, rows[odd]!)
-  if (rowCount(joined) !== total) return undivided(name, joined, total)
+  const counts = [...rows, total]
+  const odd = [...alone, joined].findIndex((value, index) => rowCount(value) !== counts[index])
+  if (odd !== -1) return undivided(name, alone[odd] ?? joined, counts[odd]!)
   let difference = 0
   let row = 0
   for (const [index, value] of alone.entries()) {
@@ -251,10 +247,7 @@ export function compareEntry(
 ): Comparison {
   const [own, other] = [tensorsIn(a), tensorsIn(b)]
   if (own.length !== other.length)
-    return {
-      difference: Infinity,
-      reason: `output '${name}' has ${own.length} parts in one run and ${other.length} in another`,
-    }
+    return shapeless(`output '${name}' has ${own.length} parts in one run and ${other.length} in another`)
   let difference = 0
   for (const [at, tensor] of own.entries()) {
     const compared = compareOutput(name, [asRow(tensor)], [1], asRow(other[at]!), tolerance)
@@ -269,8 +262,7 @@ const asRow = (tensor: MailedTensor): MailedTensor => ({ ...tensor, dims: [1, ..
 
 function undivided(name: string, value: MailedValue, rows: number): Comparison {
   const count = rowCount(value)
-  return {
-    difference: Infinity,
-    reason: `output '${name}' ${count === null ? 'is not divided by rows' : `of ${count} entries is not divided by rows (${rows})`}`,
-  }
+  return shapeless(
+    `output '${name}' ${count === null ? 'is not divided by rows' : `of ${count} entries is not divided by rows (${rows})`}`,
+  )
 }

@@ -8,7 +8,7 @@ import { shapeTensors, type ShapedTensors } from '../../request/shaped-tensors.t
 import { elementCount } from '../../tensor/tensor.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
-import { Joining, type Served } from '../../schedule/joining.ts'
+import { Joining, type KnownRows, type Served } from '../../schedule/joining.ts'
 
 /** The part of a session that answers questions about its graph. */
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
@@ -48,28 +48,18 @@ export async function joiningAtLoad(
   tolerance: number,
   session: AskedSession,
 ): Promise<Joining> {
-  if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
-  const shaped = (axes: BatchAxes | null = null) =>
-    shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
+  const joining = (found: Omit<KnownRows, 'tolerance'> = {}) =>
+    new Joining(name, config, opened, { tolerance, ...found })
+  if (!asksGraph(config)) return joining()
+  const shaped = (axes: BatchAxes | null = null, instead: Partial<ResolvedConfig> = {}) =>
+    shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, ...instead }, opened, axes))
   const usual = shaped()
   // Configured `dims` describe a row, and may not fit a model with another batch axis until that axis is known.
-  const found =
-    usual ??
-    shapesOrNull(() =>
-      shapeTensors(
-        name,
-        {
-          ...config,
-          maxBatchSize: undefined,
-          inputs: config.inputs?.map(withoutDims),
-          outputs: config.outputs?.map(withoutDims),
-        },
-        opened,
-      ),
-    )
-  if (found === null) return new Joining(name, config, opened, { tolerance }) // it reports what is wrong
+  const [inputs, outputs] = [config.inputs?.map(withoutDims), config.outputs?.map(withoutDims)]
+  const found = usual ?? shaped(null, { inputs, outputs })
+  if (found === null) return joining() // it reports what is wrong
   const entries = proofOfEntries(found)
-  if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
+  if (entries !== null) return joining({ proof: entries })
   if (usual !== null && notStackable(usual.batched) === null) {
     const proof = await proofForAll(usual, config.optionalInputs, session)
     const isOpen =
@@ -82,10 +72,9 @@ export async function joiningAtLoad(
         reading !== null && notStackable(reading.batched) === null
           ? await proofForAll(reading, config.optionalInputs, session)
           : null
-      if (own?.rows === 'independent')
-        return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading!), axes })
+      if (own?.rows === 'independent') return joining({ proof: withAxes(own, reading!), axes })
     }
-    return new Joining(name, config, opened, { tolerance, proof })
+    return joining({ proof })
   }
   const possible = config.padding.length > 0 ? [] : possibleAxes(found.served, found.needed)
   const readings = possible.flatMap((axes) => {
@@ -96,7 +85,8 @@ export async function joiningAtLoad(
       ? [{ axes, ...reading }]
       : []
   })
-  if (readings.length === 0) return new Joining(name, config, opened, { tolerance })
+  if (readings.length === 0) return joining()
+  const unproved = notStackable(found.batched)!
   const proofs = await ask(
     session,
     readings.map((reading) => questionOf(reading)),
@@ -104,32 +94,19 @@ export async function joiningAtLoad(
   const proof = proofs.at(-1)!
   if (proof.rows === 'independent') {
     const reading = readings[proofs.length - 1]!
+    const { axes } = reading
     const own = await proofForAll(reading, config.optionalInputs, session)
-    if (own.rows === 'independent')
-      return new Joining(name, config, opened, {
-        tolerance,
-        proof: withAxes(own, reading),
-        axes: reading.axes,
-      })
-    return new Joining(name, config, opened, {
-      tolerance,
-      proof: { ...own, rows: 'unknown' },
-      axes: reading.axes,
-      unproved: notStackable(found.batched)!,
-    })
+    return own.rows === 'independent'
+      ? joining({ proof: withAxes(own, reading), axes })
+      : joining({ proof: { ...own, rows: 'unknown' }, axes, unproved })
   }
   // Shared values may decide: the likeliest reading is proved again with the values of each request.
   const open = proofs.findIndex(
     ({ rows, node }, index) =>
       rows === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater),
   )
-  if (open === -1) return new Joining(name, config, opened, { tolerance })
-  return new Joining(name, config, opened, {
-    tolerance,
-    proof: proofs[open]!,
-    axes: readings[open]!.axes,
-    unproved: notStackable(found.batched)!,
-  })
+  if (open === -1) return joining()
+  return joining({ proof: proofs[open]!, axes: readings[open]!.axes, unproved })
 }
 
 const withoutDims = <T extends object>(tensor: T): T => ({ ...tensor, dims: undefined, reshape: undefined })
@@ -175,16 +152,15 @@ function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetad
     })
 }
 
+const unknown = (reason: string): RowProof => ({ rows: 'unknown', node: null, reason })
+
 /** A result without a proof, for outputs that do not have one entry per row; `null` if there are none. */
 function proofOfEntries({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
   const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
-  return index === undefined
-    ? null
-    : {
-        rows: 'unknown',
-        node: null,
-        reason: `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of`,
-      }
+  if (index === undefined) return null
+  return unknown(
+    `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of`,
+  )
 }
 
 /** Proves all combinations of optional inputs. The model's proof holds only if each of them holds. */
@@ -195,11 +171,7 @@ async function proofForAll(
 ): Promise<RowProof> {
   const optional = optionalInputs.filter((name) => shaped.served.inputs.some((input) => input.name === name))
   if (optional.length > mostOptional)
-    return {
-      rows: 'unknown',
-      node: null,
-      reason: `it has ${optional.length} optional inputs, each of which a request may leave out`,
-    }
+    return unknown(`it has ${optional.length} optional inputs, each of which a request may leave out`)
   let proof: RowProof | null = null
   for (let given = 0; given < 2 ** optional.length; given++) {
     const left = optional.filter((_, at) => (given & (1 << at)) !== 0)

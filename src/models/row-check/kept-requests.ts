@@ -26,15 +26,8 @@ interface Given {
 }
 
 /** Requests of one shape, as the model takes them. */
-export interface KeptShape {
-  readonly requests: readonly TrialFeeds[]
+export class KeptShape {
   /** Their bucket. */
-  readonly bucketKey: string
-  /** Whether they are enough for a trial. */
-  readonly isEnough: boolean
-}
-
-class Shape implements KeptShape {
   readonly bucketKey: string
   readonly requests: TrialFeeds[] = []
   readonly #largestBatch: number
@@ -49,6 +42,7 @@ class Shape implements KeptShape {
     this.#largestBatch = largestBatch
   }
 
+  /** Whether they are enough for a trial. */
   get isEnough(): boolean {
     const { length } = this.requests
     return (
@@ -61,7 +55,7 @@ class Shape implements KeptShape {
 /** Keeps copies of the first different requests of some shapes, with equal values in inputs that rows share. */
 export class KeptRequests {
   readonly #model: ModelMetadata
-  readonly #byShape = new Map<string, Shape>()
+  readonly #byShape = new Map<string, KeptShape>()
 
   constructor(model: ModelMetadata) {
     this.#model = model
@@ -134,11 +128,11 @@ export class KeptRequests {
     return `${dims.filter((_, at) => at !== axis).join()}${axis === -1 ? sharedKey(values) : ''}`
   }
 
-  #shapeOf(key: string, bucketKey: string): Shape {
+  #shapeOf(key: string, bucketKey: string): KeptShape {
     let shape = this.#byShape.get(key)
     if (shape !== undefined) return shape
     if (this.#byShape.size >= maxShapes) this.#byShape.delete(this.#byShape.keys().next().value!) // the oldest
-    this.#byShape.set(key, (shape = new Shape(bucketKey, this.#model.maxBatchSize)))
+    this.#byShape.set(key, (shape = new KeptShape(bucketKey, this.#model.maxBatchSize)))
     return shape
   }
 }

@@ -1,5 +1,5 @@
 import { batchAxisOf, type TensorMetadata } from '../../tensor/metadata.ts'
-import type { PaddedInput } from '../../request/padding.ts'
+import type { Padding } from '../../request/padding.ts'
 import {
   isFloatType,
   elementCount,
@@ -8,7 +8,7 @@ import {
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
-import { mailedElements, packed } from '../../tensor/elements.ts'
+import { mailed, mailedElements, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 import { mulberry32 } from '../../base/seeded-random.ts'
 import { fromSmallFloat, isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
@@ -38,19 +38,22 @@ const channels = 3
 export function rowRecipes(
   inputs: readonly TensorMetadata[],
   sample: TrialFeeds | null,
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
+  padding: Pick<Padding, 'inputs'> | null,
   optional: ReadonlySet<number>,
 ): RowRecipe[] {
   const lengths = lengthsToTry.map((lengths) => dimsOf(inputs, lengths, padding))
   const variable = inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim === 'string'))
   const shapes =
-    sample === null ? lengths.slice(0, variable ? undefined : 1) : [dimsLike(sample, lengths[0]!)]
+    sample === null
+      ? lengths.slice(0, variable ? undefined : 1)
+      : [sample.map((feed, index) => feed?.dims.slice(1) ?? lengths[0]![index]!)]
   const given = inputs.map((_, index) => sample === null || sample[index] !== null)
   const usual = inputs.map((input, index): Draw => (given[index] ? usualDraw(input) : 'absent'))
   const integers = (draw: Draw) =>
-    inputs.map((input, index): Draw =>
-      isInteger(input) && given[index] ? drawFor(input, draw) : usual[index]!,
-    )
+    inputs.map((input, index): Draw => {
+      if (!isInteger(input) || !given[index]) return usual[index]!
+      return draw === 'last' && !isSigned(input) ? 'one' : draw
+    })
   const whole = inputs.map(({ type }, index): Draw =>
     isFloatType(type) && given[index] ? 'whole' : usual[index]!,
   )
@@ -118,25 +121,17 @@ function isInteger({ type }: TensorMetadata): boolean {
   return /^u?int/.test(type)
 }
 
-function drawFor(input: TensorMetadata, draw: Draw): Draw {
-  return draw === 'last' && !isSigned(input) ? 'one' : draw
-}
-
 function usualDraw(input: TensorMetadata): Draw {
   if (!isInteger(input)) return 'usual'
   // Names that exporters of language models have agreed on.
   return /mask/i.test(input.name) ? 'mask' : /type|segment/i.test(input.name) ? 'kind' : 'usual'
 }
 
-function dimsLike(sample: TrialFeeds, otherwise: readonly (readonly number[])[]): (readonly number[])[] {
-  return sample.map((feed, index) => feed?.dims.slice(1) ?? otherwise[index]!)
-}
-
 /** Row dims with every variable dimension given a length, equal names the same one. */
 function dimsOf(
   inputs: readonly TensorMetadata[],
   lengths: { image: number; other: number },
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
+  padding: Pick<Padding, 'inputs'> | null,
 ): number[][] {
   const byName = new Map<string, number>()
   return inputs.map(({ shape }, index) =>
@@ -150,11 +145,7 @@ function dimsOf(
   )
 }
 
-function paddedLength(
-  padding: { readonly inputs: readonly PaddedInput[] } | null,
-  index: number,
-  axis: number,
-): number | null {
+function paddedLength(padding: Pick<Padding, 'inputs'> | null, index: number, axis: number): number | null {
   const entry = padding?.inputs.find((input) => input.index === index && input.axis === axis)
   return entry === undefined || entry.sizes === 'longest' ? null : entry.sizes[0]!
 }
@@ -235,14 +226,11 @@ const drawn = 8191
  * One row of made-up values, always the same for the same arguments. Integers are 0 only in masks, kinds and ids: any other
  * may be a divisor, and ONNX Runtime ends the process when it divides by 0.
  *
- * @param rowDims dims of each input's row, without the first dimension.
- * @param draws for each input.
  * @param rowNumber of the row; inputs that all rows share are always those of row 0.
  */
 export function sampleRow(
   inputs: readonly TensorMetadata[],
-  rowDims: readonly (readonly number[])[],
-  draws: readonly Draw[],
+  { rowDims, draws }: RowRecipe,
   rowNumber: number,
 ): TrialFeeds {
   return inputs.map((input, index): MailedTensor | null => {
@@ -266,7 +254,7 @@ export function sampleRow(
       if (big) (data as BigInt64Array)[at] = BigInt(next(at))
       else (data as Float32Array)[at] = stored(type, next(at))
     for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
-    return { type, dims, data: (packs ? packed(data as Int8Array) : data).buffer as ArrayBuffer }
+    return mailed(type, dims, packs ? packed(data as Int8Array) : data)
   })
 }
 
@@ -285,7 +273,7 @@ export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, s
     const data = new (storageOf(type))(own.length) as Float32Array
     for (let at = 0; at < own.length; at++)
       data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
-    return { type, dims, data: data.buffer as ArrayBuffer }
+    return mailed(type, dims, data)
   })
 }
 
@@ -303,11 +291,7 @@ export function filledWith(
   return feeds.map((feed, index) => {
     if (!isOf(feed, index)) return feed
     const { type, dims } = feed!
-    return {
-      type,
-      dims,
-      data: (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value).buffer as ArrayBuffer,
-    }
+    return mailed(type, dims, (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value))
   })
 }
 

@@ -5,7 +5,7 @@ import {
   type ValueMetadata,
 } from '../../tensor/metadata.ts'
 import type { Padding } from '../../request/padding.ts'
-import { elementCount, isFloatType, type MailedTensor } from '../../tensor/tensor.ts'
+import { elementCount, isFloatType, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
 import {
   constantInput,
   extreme,
@@ -23,10 +23,12 @@ import {
 import type { RowVerdict } from '../../schedule/joining.ts'
 import { alike, sameInput, singleRows, type TrialFeeds, joinFeeds, rowsIn } from './trial-feeds.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
-import { mailedElements } from '../../tensor/elements.ts'
+import { mailed, mailedElements } from '../../tensor/elements.ts'
 import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'
 import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
 import { type Comparison, compareEntry, compareValue, valuesTellApart } from './compare-rows.ts'
+
+type CheckedValues = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
 /** Input of a model's row check. */
 export interface RowCheckSetup {
@@ -82,12 +84,12 @@ const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
  * The time is not limited here: the caller may run parts of it later.
  */
 export async function checkRows(
-  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+  metadata: CheckedValues,
   setup: RowCheckSetup,
   run: RunTrial,
 ): Promise<RowVerdict> {
-  const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
-  const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
+  const trials = new RowTrials(metadata, run, setup.tolerance)
+  const { inputs } = trials
   const rowElements = Math.max(
     ...setup.samples.map(largestOfRow),
     ...inputs.map(({ shape }) =>
@@ -101,16 +103,14 @@ export async function checkRows(
       reason: `an input has ${rowElements} elements for a row, and more than ${mostElements / 2} are not compared`,
       runs: 0,
     }
-  const { recipe, pool } = await findRecipe(trials, inputs, setup)
-  const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
-  if (recipe !== null)
-    await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true), maxBatchSize)
-  await fillPool(trials, pool, inputs, recipe, setup.samples)
-  await tryNotFinite(trials, inputs, pool, maxBatchSize)
-  await joinPool(trials, pool, maxBatchSize, [...tellingSizes, maxBatchSize])
-  if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, maxBatchSize)
-  if (setup.isForWarning !== true)
-    await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
+  const { recipe, pool } = await findRecipe(trials, setup)
+  const maxBatchSize = (trials.maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds))
+  if (recipe !== null) await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true))
+  await fillPool(trials, pool, recipe, setup.samples)
+  await tryNotFinite(trials, pool)
+  await joinPool(trials, pool, [...tellingSizes, maxBatchSize])
+  if (recipe !== null) await tryOthers(trials, recipe, setup)
+  if (setup.isForWarning !== true) await joinPool(trials, pool, sizesUpTo(maxBatchSize, trials.rowMs))
   return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
 }
 
@@ -119,27 +119,27 @@ export async function checkRows(
  * to extremes, and with generated floats of extreme scales next to their integers.
  */
 export async function checkRequests(
-  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
+  metadata: CheckedValues,
   requests: readonly TrialFeeds[],
   largestBatch: number,
   tolerance: number,
   run: RunTrial,
 ): Promise<RowVerdict> {
-  const inputs = metadata.inputs as readonly TensorMetadata[]
-  const maxBatchSize = largestOf(largestBatch, requests[0])
-  const trials = new RowTrials(metadata.outputs, run, tolerance)
+  const trials = new RowTrials(metadata, run, tolerance)
+  const { inputs } = trials
+  const maxBatchSize = (trials.maxBatchSize = largestOf(largestBatch, requests[0]))
   const pool = await trials.allAlone(requests)
   const single = requests.flatMap((feeds) => singleRows(feeds, 2))
   const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)
-  await tryExtremes(trials, extremes, maxBatchSize)
-  await tryNotFinite(trials, inputs, extremes, maxBatchSize)
+  await tryExtremes(trials, extremes)
+  await tryNotFinite(trials, extremes)
   const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
-  await joinPool(trials, pool, maxBatchSize, sizes)
+  await joinPool(trials, pool, sizes)
   // Requests of several rows may be independent of each other although their rows are not. Other requests would be mixed
   // with those rows, so single rows are compared too.
   const several = trials.dependence === null && pool.some(({ rows }) => rows > 1)
   const rows = several ? await trials.allAlone(single) : pool
-  if (several) await joinPool(trials, rows, maxBatchSize, sizes)
+  if (several) await joinPool(trials, rows, sizes)
   const found = verdict(trials)
   if (found.rows !== 'independent') return found
   const unknown = (reason: string): RowVerdict => ({ ...found, rows: 'unknown', reason })
@@ -183,16 +183,16 @@ function verdict(
 /** The first recipe whose rows run, with each input as varied as the model accepts, and the rows that have run. */
 async function findRecipe(
   trials: RowTrials,
-  inputs: readonly TensorMetadata[],
   { samples, padding, optional }: RowCheckSetup,
 ): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
+  const { inputs } = trials
   const sample = samples[0] ?? null
   const sampled = sample && (await trials.alone(sample))
   const pool = sampled === null ? [] : [sampled]
   for (const recipe of rowRecipes(inputs, sample, padding, optional)) {
-    const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
+    const first = await trials.alone(sampleRow(inputs, recipe, 0))
     if (first === null) continue
-    const best = await widen(trials, inputs, { recipe, first })
+    const best = await widen(trials, { recipe, first })
     return {
       recipe: best.recipe,
       pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))],
@@ -206,11 +206,12 @@ interface Found {
   readonly first: Sampled
 }
 
-async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found: Found): Promise<Found> {
+async function widen(trials: RowTrials, found: Found): Promise<Found> {
+  const { inputs } = trials
   let best = found
   for (const index of inputs.keys()) {
     for (const recipe of widened(inputs, best.recipe, index)) {
-      const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
+      const first = await trials.alone(sampleRow(inputs, recipe, 0))
       if (first === null) continue
       best = { recipe, first }
       break
@@ -222,9 +223,7 @@ async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found
 /** Generated rows of extreme scales; none if no input is a float. */
 function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): TrialFeeds[] {
   const drawn = extreme(inputs, recipe)
-  return drawn === null
-    ? []
-    : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn.rowDims, drawn.draws, row))
+  return drawn === null ? [] : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn, row))
 }
 
 /** Rows of extreme scales, made from those of requests. */
@@ -238,14 +237,15 @@ function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds
   const rowDims = first!.map((feed) => feed?.dims.slice(1) ?? [])
   const made = Array.from({ length: extremeRows }, (_, row): TrialFeeds => {
     const own = rows[row % rows.length]!
-    return sampleRow(inputs, rowDims, draws, row).map((feed, index) => feed ?? own[index]!)
+    return sampleRow(inputs, { rowDims, draws }, row).map((feed, index) => feed ?? own[index]!)
   })
   const scaled = scalesOfRequests.map((scale, at) => rescaled(inputs, rows[at % rows.length]!, scale))
   return [...scaled, ...made]
 }
 
 /** Batches rows of extreme scales, each with all others and in twos and threes, in both orders. */
-async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
+async function tryExtremes(trials: RowTrials, pool: readonly Sampled[]): Promise<void> {
+  const { maxBatchSize } = trials
   if (pool.length < 2) return
   const tried = new Set<string>()
   for (const size of new Set([Math.min(pool.length, maxBatchSize, mostRowsOf(trials)), 2, 3])) {
@@ -272,16 +272,12 @@ function mostRowsOf({ rowMs }: RowTrials): number {
  * Batches infinite or NaN rows with others: this reveals a model that multiplies by 0 what it should leave out, or
  * tests for such values.
  */
-async function tryNotFinite(
-  trials: RowTrials,
-  inputs: readonly TensorMetadata[],
-  pool: readonly Sampled[],
-  maxBatchSize: number,
-): Promise<void> {
+async function tryNotFinite(trials: RowTrials, pool: readonly Sampled[]): Promise<void> {
   const [first, second] = pool.filter(({ rows }) => rows === 1)
-  if (first === undefined || second === undefined || maxBatchSize < 3 || trials.dependence !== null) return
+  if (first === undefined || second === undefined || trials.maxBatchSize < 3 || trials.dependence !== null)
+    return
   for (const value of [NaN, Infinity, -Infinity]) {
-    const feeds = filledWith(inputs, first.feeds, value)
+    const feeds = filledWith(trials.inputs, first.feeds, value)
     const odd = feeds === null ? null : await trials.alone(feeds, true)
     if (odd === null) continue
     for (const batch of [
@@ -296,13 +292,12 @@ async function tryNotFinite(
 async function fillPool(
   trials: RowTrials,
   pool: Sampled[],
-  inputs: readonly TensorMetadata[],
   recipe: RowRecipe | null,
   samples: readonly TrialFeeds[],
 ): Promise<void> {
   if (trials.dependence !== null) return
   for (let row = 1; row <= poolSize; row++) {
-    for (const feeds of [recipe && sampleRow(inputs, recipe.rowDims, recipe.draws, row), samples[row]]) {
+    for (const feeds of [recipe && sampleRow(trials.inputs, recipe, row), samples[row]]) {
       if (pool.length >= poolSize) return
       const sampled =
         feeds && pool.every((present) => alike(present.feeds, feeds)) ? await trials.alone(feeds) : null
@@ -315,12 +310,11 @@ async function fillPool(
 async function joinPool(
   trials: RowTrials,
   pool: readonly Sampled[],
-  maxBatchSize: number,
   sizes: readonly number[],
 ): Promise<void> {
   if (pool.length < 2 || trials.dependence !== null) return
   for (const size of new Set(sizes)) {
-    const batch = arranged(pool, size, maxBatchSize)
+    const batch = arranged(pool, size, trials.maxBatchSize)
     if (batch.length !== size || size < 2) continue
     if (size > fewest && batch.reduce((sum, { rows }) => sum + rows, 0) > mostRowsOf(trials)) continue
     if (!(await trials.joined(batch))) return
@@ -366,22 +360,17 @@ function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
 }
 
 /** Particular values, then more widely spread ones, and requests without optional inputs. */
-async function tryOthers(
-  trials: RowTrials,
-  inputs: readonly TensorMetadata[],
-  recipe: RowRecipe,
-  { optional }: RowCheckSetup,
-  maxBatchSize: number,
-): Promise<void> {
+async function tryOthers(trials: RowTrials, recipe: RowRecipe, { optional }: RowCheckSetup): Promise<void> {
+  const { inputs } = trials
   const recipes = [
     other(inputs, recipe, 'far'),
     other(inputs, recipe, 'wide'),
     ...(optional.size > 0 ? [without(recipe, optional)] : []),
   ]
-  for (const { rowDims, draws } of recipes) {
+  for (const each of recipes) {
     if (trials.dependence !== null) return
-    const rows = [10, 11, 12, 13, 14].map((row) => sampleRow(inputs, rowDims, draws, row))
-    await joinPool(trials, await trials.allAlone(rows), maxBatchSize, otherSizes)
+    const rows = [10, 11, 12, 13, 14].map((row) => sampleRow(inputs, each, row))
+    await joinPool(trials, await trials.allAlone(rows), otherSizes)
   }
 }
 
@@ -414,16 +403,18 @@ class RowTrials {
   runs = 0
   /** Indices of outputs in which batched rows differed enough to reveal a mix-up. */
   readonly told = new Set<number>()
+  /** Inputs of the model; values other than tensors have no rows, and are not checked. */
+  readonly inputs: readonly TensorMetadata[]
+  /** Most rows of a batch, once it is known how large a row is. */
+  maxBatchSize = 0
   readonly #outputs: readonly ValueMetadata[]
   readonly #names: readonly string[]
   readonly #run: RunTrial
   readonly #tolerance: number
 
-  /**
-   * @param outputs of the model.
-   * @param tolerance allowed difference of floats; see `compareOutput`.
-   */
-  constructor(outputs: readonly ValueMetadata[], run: RunTrial, tolerance: number) {
+  /** @param tolerance allowed difference of floats; see `compareOutput`. */
+  constructor({ inputs, outputs }: CheckedValues, run: RunTrial, tolerance: number) {
+    this.inputs = inputs as readonly TensorMetadata[]
     this.#outputs = outputs
     this.#names = outputs.map(({ name }) => name)
     this.#run = async (feeds) => {
@@ -556,25 +547,21 @@ function sharesOf(
   rows: readonly number[],
   values: readonly MailedValue[],
 ): (readonly MailedValue[] | null)[] | string {
-  const tensorOf = (index: number) => values[index] as MailedTensor // only tensors are declared so
+  const tensorOf = (index: number) => {
+    const tensor = values[index] as MailedTensor // only tensors are declared so
+    return { ...tensor, data: mailedElements(tensor) }
+  }
   try {
-    const divisions = divideEntries(outputs, rows, (index) => ({
-      ...tensorOf(index),
-      data: mailedElements(tensorOf(index)),
-    }))
+    const divisions = divideEntries(outputs, rows, tensorOf)
     return divisions.map((division, index) => {
       if (division === null) return null
       const column = indexColumn(outputs[index]!.rows)
       let row = 0
       return rows.map((count, request): MailedTensor => {
-        const { type, dims, data } = entriesOf(
-          { ...tensorOf(index), data: mailedElements(tensorOf(index)) },
-          division,
-          request,
-        )
+        const { type, dims, data } = entriesOf(tensorOf(index), division, request)
         if (column !== null) shiftRows({ type, dims, data }, column, -row)
         row += count
-        return { type, dims, data: ArrayBuffer.isView(data) ? (data.buffer as ArrayBuffer) : data }
+        return mailed(type, dims, data as TensorData | string[])
       })
     })
   } catch (error) {

@@ -1,8 +1,8 @@
-import { elementCount, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
-import { cutElements, joinTensors, mailedElements, copyBlocks, joinElements } from '../../tensor/elements.ts'
+import { elementCount, storageOf, type MailedTensor } from '../../tensor/tensor.ts'
+import { joinElements, joinTensors, mailed, mailedElements } from '../../tensor/elements.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
-import { isMailedTensor, type MailedValue } from '../../tensor/values.ts'
+import { cutRows, isMailedTensor, type MailedValue } from '../../tensor/values.ts'
 
 /** One request as a trial run takes it, in the order of the model's inputs; `null` for an optional input left out. */
 export type TrialFeeds = readonly (MailedTensor | null)[]
@@ -41,24 +41,13 @@ export function singleRows(feeds: TrialFeeds, most: number): TrialFeeds[] {
   const rows = rowsIn(feeds)
   if (feeds.some((feed) => feed !== null && feed.dims[0] !== rows)) return []
   return Array.from({ length: Math.min(rows, most) }, (_, row) =>
-    feeds.map((feed) => feed && cutRow(feed, row)),
+    feeds.map((feed) => feed && (cutRows(feed, row, row + 1) as MailedTensor)),
   )
 }
 
 function sameValues(a: MailedTensor['data'], b: MailedTensor['data']): boolean {
   if (a instanceof ArrayBuffer) return b instanceof ArrayBuffer && Buffer.from(a).equals(Buffer.from(b))
   return !(b instanceof ArrayBuffer) && a.length === b.length && a.every((text, index) => text === b[index])
-}
-
-function cutRow(tensor: MailedTensor, row: number): MailedTensor {
-  const { type, dims } = tensor
-  const elements = elementCount(dims.slice(1))
-  const cut = cutElements(type, mailedElements(tensor), row * elements, (row + 1) * elements)
-  return {
-    type,
-    dims: [1, ...dims.slice(1)],
-    data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut,
-  }
 }
 
 type Values = readonly (MailedValue | null)[]
@@ -143,7 +132,7 @@ function inRows(value: ValueMetadata): ValueMetadata {
   if (axis === 0) return value
   if (axis === -1) return { ...value, shape: ['', ...shape] } // and is still what all rows share
   const { batchAxis: _, ...plain } = value
-  return { ...plain, shape: [shape[axis]!, ...shape.slice(0, axis), ...shape.slice(axis + 1)] }
+  return { ...plain, shape: [shape[axis]!, ...shape.toSpliced(axis, 1)] }
 }
 
 /** A tensor of numbers whose rows lie along another dimension than before: one of both is the first. */
@@ -151,63 +140,29 @@ function moved(tensor: MailedTensor, from: number, to: number): MailedTensor {
   if (from === to) return tensor
   const { type, dims } = tensor
   const rows = dims[from]!
-  const others = dims.filter((_, axis) => axis !== from)
-  const movedDims = [...others.slice(0, to), rows, ...others.slice(to)]
-  const source = mailedElements(tensor) as TensorData
-  const target = new (source.constructor as new (length: number) => TensorData)(source.length)
+  const others = dims.toSpliced(from, 1)
+  const movedDims = others.toSpliced(to, 0, rows)
+  const source = mailedElements(tensor) as Float32Array // or another array of numbers
+  const target = new (storageOf(type))(source.length) as Float32Array
   const blocks = elementCount(others.slice(0, Math.max(from, to)))
   const inner = elementCount(others.slice(Math.max(from, to)))
   for (let row = 0; row < rows; row++) {
-    // As rows of one each, which lie one behind the other.
-    const own = row * blocks * inner
-    if (to === 0)
-      copyBlocks(
-        source,
-        rows,
-        row,
-        target.subarray(own, own + blocks * inner) as TensorData,
-        1,
-        0,
-        1,
-        blocks,
-        inner,
-      )
-    else
-      copyBlocks(
-        source.subarray(own, own + blocks * inner) as TensorData,
-        1,
-        0,
-        target,
-        rows,
-        row,
-        1,
-        blocks,
-        inner,
-      )
+    for (let block = 0; block < blocks; block++) {
+      const [inRows, inBlocks] = [(row * blocks + block) * inner, (block * rows + row) * inner]
+      const [own, at] = to === 0 ? [inBlocks, inRows] : [inRows, inBlocks]
+      target.set(source.subarray(own, own + inner), at)
+    }
   }
-  return { type, dims: movedDims, data: target.buffer as ArrayBuffer }
+  return mailed(type, movedDims, target)
 }
 
-function repeated({ type, dims, data }: MailedTensor, rows: number): MailedTensor {
-  const own = mailedElements({ type, dims, data })
-  const joined = joinElements(
-    type,
-    Array.from({ length: rows }, () => ({ data: own, count: elementCount(dims) })),
-  )
-  return {
-    type,
-    dims: [rows, ...dims],
-    data: ArrayBuffer.isView(joined) ? (joined.buffer as ArrayBuffer) : joined,
-  }
+function repeated(tensor: MailedTensor, rows: number): MailedTensor {
+  const part = { data: mailedElements(tensor), count: elementCount(tensor.dims) }
+  const joined = joinElements(tensor.type, Array<typeof part>(rows).fill(part))
+  return mailed(tensor.type, [rows, ...tensor.dims], joined)
 }
 
 function firstRow(tensor: MailedTensor): MailedTensor {
-  const { type } = tensor
   const dims = tensor.dims.slice(1)
-  const own = mailedElements(tensor).slice(0, elementCount(dims))
-  return {
-    type,
-    dims,
-    data: ArrayBuffer.isView(own) ? ((own as TensorData).slice().buffer as ArrayBuffer) : (own as string[]),
-  }
+  return mailed(tensor.type, dims, mailedElements(tensor).slice(0, elementCount(dims)))
 }

@@ -42,8 +42,10 @@ export class ModelInstances {
   readonly name: string
   readonly config: ResolvedConfig
   readonly host: ModelHost
-  readonly sources: SessionSources
   readonly #leaving: readonly Worker[]
+  /** What its sessions are opened from, if not what the host prepares. */
+  readonly #given: PreparedModel | null
+  #prepared: PreparedModel | null = null
   readonly #isWanted: () => boolean
   #serving: InstanceLife[] = []
   #opening: InstanceLife[] = []
@@ -66,7 +68,7 @@ export class ModelInstances {
     this.name = name
     this.config = config
     this.host = host
-    this.sources = new SessionSources(name, config, host, prepared)
+    this.#given = prepared
     this.#leaving = leaving
     this.#isWanted = isWanted
   }
@@ -144,7 +146,7 @@ export class ModelInstances {
       this.#serving = [...this.#serving, life]
     }
     scheduler.wake()
-    this.sources.serves()
+    this.#prepared?.serves()
   }
 
   /** Removes an instance once its started work is done. */
@@ -173,7 +175,26 @@ export class ModelInstances {
 
   /** Closes the serving instances; no batch may be in flight. */
   async close(): Promise<void> {
-    await Promise.all([...this.#serving.map((life) => life.close()), this.sources.close()])
+    await Promise.all([...this.#serving.map((life) => life.close()), this.#prepared?.close()])
+  }
+
+  /** What its sessions are opened from: the model itself, or its compiled form; `null` before it was prepared. */
+  get origin(): ModelOrigin | null {
+    return this.#prepared?.origin ?? null
+  }
+
+  /** The source of a session at a place. */
+  sourceAt(placement: Placement): SessionSource {
+    const { path, bytes, memory, maxRunMs, function: fn } = this.config
+    if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
+    const model = bytes ?? path
+    const options = sessionOptions(this.config, placement, this.host.sessionRuntime(this.name))
+    return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
+  }
+
+  /** Records facts found about the model, also for later processes. */
+  learnt(notes: SessionNotes): void {
+    this.#prepared!.learnt(Object.fromEntries(Object.entries(notes).filter(([about]) => holdsLater(about))))
   }
 
   /** @throws ThreadEndedError when the model should no longer serve. */
@@ -211,11 +232,15 @@ export class ModelInstances {
     await preparing.done
   }
 
+  /** Prepares the model for the available execution providers; repeated when those have changed. */
   async #prepare(signal: AbortSignal, threadsStart: () => boolean): Promise<void> {
-    const { sources } = this
-    await sources.prepare(signal)
+    signal.throwIfAborted()
+    await this.#prepared?.close()
+    this.#prepared = this.#given ?? (await this.host.prepare(this.name, this.config, signal))
+    if (signal.aborted) await this.#prepared.close() // the load has failed, and closed what there was then
+    signal.throwIfAborted()
     for (const life of this.#opening) life.prepared()
-    if (sources.origin!.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
+    if (this.#prepared.origin.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
   }
 
   async #placeMore({ beside, count, insteadOf = [] }: More): Promise<void> {
@@ -295,7 +320,7 @@ export class InstanceLife {
 
   /** @param state the session state of another instance, which this one's must match; `null` for the first. */
   constructor(seat: Seat, of: ModelInstances, state: SessionState | null) {
-    const source = of.sources.at(seat.placement)
+    const source = of.sourceAt(seat.placement)
     this.seat = seat
     this.#of = of
     this.tolerance = toleranceWith(source.options)
@@ -304,7 +329,7 @@ export class InstanceLife {
 
   /** The model was prepared: the session opens from the result. */
   prepared(): void {
-    this.session.openFrom(this.#of.sources.at(this.seat.placement))
+    this.session.openFrom(this.#of.sourceAt(this.seat.placement))
   }
 
   /** Opens its session; see {@link WorkerSession.open}. */
@@ -394,60 +419,5 @@ export class InstanceLife {
     this.#instance?.release()
     await this.session.close()
     await this.#of.host.released(this.seat.worker)
-  }
-}
-
-/** The current source of a model's sessions: the model itself or, once it was prepared, its compiled form. */
-class SessionSources {
-  readonly #model: string
-  readonly #config: ResolvedConfig
-  readonly #host: ModelHost
-  readonly #given: PreparedModel | null
-  #prepared: PreparedModel | null = null
-
-  /** @param given used instead of what the host would prepare. */
-  constructor(model: string, config: ResolvedConfig, host: ModelHost, given: PreparedModel | null) {
-    this.#model = model
-    this.#config = config
-    this.#host = host
-    this.#given = given
-  }
-
-  /** `null` before it was prepared. */
-  get origin(): ModelOrigin | null {
-    return this.#prepared?.origin ?? null
-  }
-
-  /** Prepares the model for the available execution providers; repeated when those have changed. */
-  async prepare(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    await this.close()
-    this.#prepared = this.#given ?? (await this.#host.prepare(this.#model, this.#config, signal))
-    if (signal.aborted) await this.close() // the load has failed, and closed what there was then
-    signal.throwIfAborted()
-  }
-
-  /** The source of a session at a place. */
-  at(placement: Placement): SessionSource {
-    const { path, bytes, memory, maxRunMs, function: fn } = this.#config
-    if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
-    const model = bytes ?? path
-    const options = sessionOptions(this.#config, placement, this.#host.sessionRuntime(this.#model))
-    return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
-  }
-
-  /** See {@link PreparedModel.serves}. */
-  serves(): void {
-    this.#prepared?.serves()
-  }
-
-  /** See {@link PreparedModel.close}. */
-  async close(): Promise<void> {
-    await this.#prepared?.close()
-  }
-
-  /** Records facts found about the model, also for later processes. */
-  learnt(notes: SessionNotes): void {
-    this.#prepared!.learnt(Object.fromEntries(Object.entries(notes).filter(([about]) => holdsLater(about))))
   }
 }

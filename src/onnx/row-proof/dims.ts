@@ -135,27 +135,20 @@ export function named(name: string): Dim {
 }
 
 /** The value of a function that is no polynomial. It is the same wherever the arguments are the same. */
-export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
+export function opaque(what: string, of: readonly Dim[], range: Range, more: Partial<Unknown> = {}): Dim {
   return symbol({
     name: `${what}(${of.map(keyOf).join(', ')})`,
     ofRows: of.some(ofRows),
     ofLengths: false,
-    least,
-    most,
-    isWhole: isAlwaysWhole || of.every(isWhole),
+    isWhole: of.every(isWhole),
+    ...range,
+    ...more,
   })
 }
 
 /** A length of a tensor, or a number of loop turns, with the bounds of such. */
 export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
-  return symbol({
-    name: `${what}(${of.map(keyOf).join(', ')})`,
-    ofRows: of.some(ofRows),
-    ofLengths: false,
-    least: 0,
-    most: mostInMemory,
-    isWhole: true,
-  })
+  return opaque(what, of, { least: 0, most: mostInMemory }, { isWhole: true })
 }
 
 /** Longest name, in characters; longer ones would take too much time. */
@@ -266,6 +259,14 @@ export function product(dims: readonly Dim[]): Dim {
   return dims.reduce<Dim>(multiply, 1)
 }
 
+/** Number of elements of a tensor all of whose dimensions are numbers. */
+export function countOf(dims: readonly number[]): number {
+  return dims.reduce((count, dim) => count * dim, 1)
+}
+
+export const areNumbers = (dims: readonly Dim[]): dims is readonly number[] =>
+  dims.every((dim) => typeof dim === 'number')
+
 /** The quotient, if it is a polynomial with integer coefficients; otherwise `null`. */
 export function divide(a: Dim, b: Dim): Dim | null {
   if (b === 1) return a
@@ -319,14 +320,7 @@ export function minimum(a: Dim, b: Dim): Dim {
   const of = inOrder(a, b)
   const [one, other] = [rangeOf(a), rangeOf(b)]
   const range = { least: Math.min(one.least, other.least), most: Math.min(one.most, other.most) }
-  return symbol({
-    name: `min(${of.map(keyOf).join(', ')})`,
-    ofRows: of.some(ofRows),
-    ofLengths: of.some(ofLengths),
-    isWhole: of.every(isWhole),
-    ...range,
-    minimumOf: of,
-  })
+  return opaque('min', of, range, { ofLengths: of.some(ofLengths), minimumOf: of })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
@@ -354,7 +348,7 @@ export function floorOf(a: Dim, b = 1): Dim {
       'floor',
       [a, b],
       b > 0 ? { least: Math.floor(a.range.least / b), most: Math.floor(a.range.most / b) } : anything,
-      true,
+      { isWhole: true },
     )
   const parts = a.terms.map(({ coefficient, factors }) => ({
     factors,
@@ -367,20 +361,10 @@ export function floorOf(a: Dim, b = 1): Dim {
 }
 
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
-  const inner =
-    of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1
-      ? of.terms[0]!.factors[0]!.floorOf
-      : undefined
+  const inner = loneSymbol(of)?.floorOf
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // two divisions equal one by the product
-  return symbol({
-    name: `floor(${of.key}, ${by})`,
-    ofRows: of.ofRows,
-    ofLengths: ofLengths(of),
-    least: Math.floor(of.range.least / by),
-    most: Math.floor(of.range.most / by),
-    isWhole: true,
-    floorOf: { of, by },
-  })
+  const range = { least: Math.floor(of.range.least / by), most: Math.floor(of.range.most / by) }
+  return opaque('floor', [of, by], range, { ofLengths: ofLengths(of), isWhole: true, floorOf: { of, by } })
 }
 
 /** Whether it is an integer for all values of its symbols. */
@@ -410,11 +394,11 @@ export function broadcastDims(a: Dim, b: Dim): Dim | null {
 }
 
 function isMinimumOf(dim: Polynomial, other: Polynomial): boolean {
-  const { coefficient, factors } = dim.terms[0]!
-  return (
-    dim.terms.length === 1 &&
-    coefficient === 1 &&
-    factors.length === 1 &&
-    factors[0]!.minimumOf?.some((each) => isSame(each, other)) === true
-  )
+  return loneSymbol(dim)?.minimumOf?.some((each) => isSame(each, other)) === true
+}
+
+/** The symbol that a dimension consists of; `null` if it is a sum, a product or a multiple. */
+function loneSymbol({ terms }: Polynomial): Unknown | null {
+  const { coefficient, factors } = terms[0]!
+  return terms.length === 1 && coefficient === 1 && factors.length === 1 ? factors[0]! : null
 }

@@ -78,6 +78,11 @@ export interface Fault {
 
 export type Value = Tensor | List | Fault
 
+/** A fault that began at no node. */
+export function faultWithoutNode(verdict: Fault['verdict'], reason: string, order = -1): Fault {
+  return { kind: 'fault', verdict, order, node: null, reason }
+}
+
 /** Most elements of a small tensor. */
 export const mostElements = 4096
 
@@ -159,13 +164,7 @@ function samePlace(a: Place | null, b: Place | null): boolean {
 export function either(a: Value, b: Value, name: string): Value {
   if (a.kind === 'fault') return a.verdict === 'dependent' || b.kind !== 'fault' ? a : b
   if (b.kind === 'fault') return b
-  const differ = (reason: string): Fault => ({
-    kind: 'fault',
-    verdict: 'unknown',
-    order: -1,
-    node: null,
-    reason,
-  })
+  const differ = (reason: string) => faultWithoutNode('unknown', reason)
   if (a.kind === 'list' || b.kind === 'list') {
     if (a.kind !== 'list' || b.kind !== 'list')
       return differ('it is a sequence in one branch, and a tensor in the other')

@@ -95,15 +95,13 @@ export class Operation {
   /** An input that may contain row positions, as indices do, but not the number of rows. */
   indices(index: number): Tensor {
     const value = this.raw(index)
-    return countsRows(value) ? dependent('a value depends on the number of rows') : value
+    return countsRows(value) ? dependsOnCount() : value
   }
 
   /** An input used as data. Throws if it depends on the number of rows, or on a row's position. */
   data(index: number): Tensor {
     const value = this.indices(index)
-    if (value.place !== null || value.columns !== null)
-      return dependent('a value depends on the places of rows in the batch')
-    return value
+    return value.place === null && value.columns === null ? value : dependsOnPlaces()
   }
 
   optional(index: number): Tensor | null {
@@ -207,6 +205,11 @@ function isPlural(what: string): boolean {
   return what.endsWith('s') && !what.endsWith('ss')
 }
 
+export const ordersDiffer = (): never =>
+  dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+export const dependsOnCount = (): never => dependent('a value depends on the number of rows')
+export const dependsOnPlaces = (): never => dependent('a value depends on the places of rows in the batch')
+
 /** Throws if a tensor has another number of dimensions. */
 export function checkRank({ shape }: Tensor, rank: number): void {
   if (shape.length !== rank) notFollowed(`an input has ${shape.length} dimensions instead of ${rank}`)
@@ -241,9 +244,27 @@ export function moved(
   elements: readonly Dim[] | null = null,
 ): Tensor {
   if (of.columns !== null) notFollowed('cannot tell where the numbers of an index go')
-  if (elements === null && countsRows(of)) dependent('a value depends on the number of rows')
+  if (elements === null && countsRows(of)) dependsOnCount()
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
+
+/** The same rule for several operators. */
+export function forEach(operators: readonly string[], rule: Rule): Rules {
+  return Object.fromEntries(operators.map((operator) => [operator, rule]))
+}
+
+/** The rule of an operator that combines entries of its first input along some axes, and keeps its shape. */
+export function along(axesOf: (rank: number, op: Operation) => readonly number[], does: string): Rule {
+  return (op) => {
+    const of = op.data(0)
+    apart(of, axesOf(of.shape.length, op), does)
+    return like(of)
+  }
+}
+
+/** The axes from one on up to another. */
+export const range = (from: number, to: number): number[] =>
+  Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 
 /** A tensor with the shape and rows of another, whose values are computed per row. */
 export function like(of: Tensor, type = of.type): Tensor {
@@ -270,8 +291,7 @@ export function together(
           ? `${what} is shared by all rows, but computed from them`
           : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`,
       )
-    if (found !== null && !sameRows({ ...found, axis }, rows))
-      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (found !== null && !sameRows({ ...found, axis }, rows)) ordersDiffer()
     found = rows
   }
   if (found === null) return null
@@ -283,6 +303,17 @@ export function together(
     if (dim !== 1) fixedBeside(what, dim)
   }
   return { outer, inner }
+}
+
+/** The common rows of tensors, by name, that have them along their first dimension: all of them, or none. */
+export function oneToOne(
+  what: string,
+  tensors: Readonly<Record<string, Tensor | null>>,
+): Omit<Rows, 'axis'> | null {
+  const rows = together(Object.entries(tensors).map(([name, of]) => ({ of, axis: 0, what: name })))
+  if (rows !== null && Object.values(tensors).some((of) => of !== null && of.rows === null))
+    dependent(`${what} are not one to one`)
+  return rows
 }
 
 /** A fixed number of entries stands where another tensor has its rows. */
@@ -309,8 +340,7 @@ export function broadcast(tensors: readonly Tensor[]): {
       dependent(
         `rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so each row meets all others`,
       )
-    else if (!sameRows(rows, own))
-      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    else if (!sameRows(rows, own)) ordersDiffer()
   }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const dims = tensors.flatMap((each) => each.shape[axis - offset(each)] ?? [])
@@ -335,15 +365,9 @@ export function pointsInto({ stride, bound }: Place, size: Dim): boolean {
   return isSame(stride, size) && (bound === 1 || isAtLeast(subtract(size, bound), 0))
 }
 
+const { int8, int16, int32, int64, uint8, uint16, uint32, uint64 } = elementType
+const integers: ReadonlySet<number> = new Set([int8, int16, int32, int64, uint8, uint16, uint32, uint64])
+
 export function isInteger(type: number): boolean {
-  return (
-    type === elementType.int64 ||
-    type === elementType.int32 ||
-    type === elementType.uint8 ||
-    type === elementType.int8 ||
-    type === elementType.int16 ||
-    type === elementType.uint16 ||
-    type === elementType.uint32 ||
-    type === elementType.uint64
-  )
+  return integers.has(type)
 }

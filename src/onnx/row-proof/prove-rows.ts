@@ -12,10 +12,10 @@ import {
 import {
   functionKey,
   type Attribute,
+  type OnnxFunction,
   type OnnxGraph,
   type OnnxModel,
   type OnnxNode,
-  type StoredTensor,
 } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -23,20 +23,21 @@ import { graphs } from './rules/graphs.ts'
 import { indexing } from './rules/indexing.ts'
 import { learning } from './rules/learning.ts'
 import { linear } from './rules/linear.ts'
-import { movement } from './rules/movement.ts'
+import { constantOf, movement } from './rules/movement.ts'
 import { quantisation } from './rules/quantised.ts'
 import { recurrence } from './rules/recurrent.ts'
 import { reductions } from './rules/reductions.ts'
 import {
   countsRows,
   elementType,
+  faultWithoutNode,
   rowsAt,
   tensor,
   type Fault,
   type Tensor,
   type Value,
 } from './followed-values.ts'
-import { NotProved, notFollowed, severalEntries } from './not-proved.ts'
+import { dependent, NotProved, notFollowed, severalEntries } from './not-proved.ts'
 
 /** The result of a proof. */
 export interface RowProof {
@@ -130,13 +131,10 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   }
   const proof = new Proof(model)
   const outputs = proof.run(question)
-  const faults = question.outputs
-    .map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!))
-    .filter((fault) => fault !== null)
-  const first = (['dependent', 'unknown'] as const).flatMap((verdict) =>
-    faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order),
-  )[0]
-  if (first === undefined)
+  const first = worst(
+    question.outputs.map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!)),
+  )
+  if (first === null)
     return { rows: 'independent', node: null, reason: 'the graph shows that each row is computed by itself' }
   return { rows: first.verdict, node: first.node, reason: first.reason }
 }
@@ -177,13 +175,8 @@ const unknown = (reason: string): RowProof => ({ rows: 'unknown', node: null, re
 /** Why an output cannot be divided into the rows of each request; `null` if it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
-  const wrong = (reason: string): Fault => ({
-    kind: 'fault',
-    verdict: 'dependent',
-    order: Number.MAX_SAFE_INTEGER,
-    node: null,
-    reason: `output '${name}' ${reason}`,
-  })
+  const wrong = (reason: string) =>
+    faultWithoutNode('dependent', `output '${name}' ${reason}`, Number.MAX_SAFE_INTEGER)
   if (value.kind === 'list')
     return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
   if (value.place !== null || value.columns !== null)
@@ -222,6 +215,15 @@ class Scope {
   }
 }
 
+/** Where nodes are followed: in the model's graph, a subgraph or a function. */
+interface Frame {
+  readonly scope: Scope
+  readonly opsets: ReadonlyMap<string, number>
+  /** Attributes of the call of a function. */
+  readonly references: ReadonlyMap<string, Attribute>
+  readonly lengths: OnnxGraph['lengths']
+}
+
 /** Follows the values of one model. */
 class Proof {
   readonly #model: OnnxModel
@@ -244,14 +246,9 @@ class Proof {
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
-    this.#runNodes(
-      graph,
-      scope,
-      opsets,
-      new Map(),
-      outputs.map(({ name }) => name),
-    )
-    return outputs.map(({ name }) => scope.get(name))
+    const names = outputs.map(({ name }) => name)
+    this.#runNodes(graph.nodes, { scope, opsets, references: new Map(), lengths: graph.lengths }, names)
+    return names.map((name) => scope.get(name))
   }
 
   /**
@@ -285,29 +282,18 @@ class Proof {
   }
 
   /** @param wanted the values to follow; only nodes that they need are followed. */
-  #runNodes(
-    { nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>,
-    scope: Scope,
-    opsets: ReadonlyMap<string, number>,
-    references: ReadonlyMap<string, Attribute>,
-    wanted: readonly string[],
-  ): void {
+  #runNodes(nodes: readonly OnnxNode[], frame: Frame, wanted: readonly string[]): void {
     if (this.#depth >= deepest || this.#order > mostFollowed)
-      throw new NotProved('unknown', 'its functions and subgraphs are nested too deep, or run too often')
+      notFollowed('its functions and subgraphs are nested too deep, or run too often')
     this.#depth++
     takeSteps(stepsOfNode * nodes.length)
     const needed = neededNodes(nodes, wanted)
-    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references, lengths)
+    for (const node of nodes) if (needed.has(node)) this.#runNode(node, frame)
     this.#depth--
   }
 
-  #runNode(
-    node: OnnxNode,
-    scope: Scope,
-    opsets: ReadonlyMap<string, number>,
-    references: ReadonlyMap<string, Attribute>,
-    lengths: OnnxGraph['lengths'],
-  ): void {
+  #runNode(node: OnnxNode, frame: Frame): void {
+    const { scope, lengths } = frame
     const order = this.#order++
     takeSteps(5 * (node.inputs.length + node.outputs.length))
     const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
@@ -316,78 +302,77 @@ class Proof {
         if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))
     }
     const fault = (verdict: Fault['verdict'], reason: string): Fault => ({
-      kind: 'fault',
-      verdict,
-      order,
+      ...faultWithoutNode(verdict, `${shownNode(node)}: ${reason}`, order),
       node: shownNode(node),
-      reason: `${shownNode(node)}: ${reason}`,
     })
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
-      const attributes = resolved(node.attributes, references)
-      if (called !== undefined && ownDomains.has(node.domain))
-        throw new NotProved(
-          'unknown',
-          'a function is in a domain of ONNX Runtime, which may have an operator with the same name',
-        )
-      // ONNX Runtime may use the model's own version instead of the function's.
-      if (
-        called !== undefined &&
-        [...called.opsets].some(
-          ([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version,
-        )
+      const attributes = resolved(node.attributes, frame.references)
+      set(
+        called === undefined
+          ? this.#operated(node, attributes, inputs, frame, fault)
+          : this.#called(called, node, attributes, inputs),
       )
-        throw new NotProved('unknown', 'a function uses other operator versions than the model')
-      if (called !== undefined) {
-        const own = new Scope()
-        for (const [index, name] of called.inputs.entries()) own.set(name, inputs[index] ?? leftOut)
-        this.#within(node, () =>
-          this.#runNodes(
-            called,
-            own,
-            called.opsets,
-            new Map([...called.defaults, ...attributes]),
-            called.outputs,
-          ),
-        )
-        return set(called.outputs.map((name) => own.get(name)))
-      }
-      const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
-      const given = inputs.map((value) =>
-        value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value,
-      )
-      const rule = Object.hasOwn(rules, key) ? rules[key]! : null
-      if (rule === null) throw new NotProved('unknown', 'the operator is not known')
-      const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
-        const inner = new Scope(scope)
-        // ONNX Runtime drops such an input, and takes the next one in its place.
-        if (graph.inputs.some(({ name }) => graph.initializers.has(name)))
-          throw new NotProved('unknown', 'an input of its subgraph also has an initializer')
-        for (const [index, value] of values.entries())
-          if (graph.inputs[index] !== undefined)
-            inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
-        this.#addInitializers(graph, inner)
-        this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
-        return graph.outputs.map((name) => withoutShape(inner.get(name)))
-      }
-      const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names from the file are quoted, so that they cannot equal a path
-      const before = worst(given)
-      if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
-      const operation = new Operation(
-        { ...node, attributes },
-        opsets.get(node.domain) ?? 1,
-        label,
-        given,
-        runGraph,
-        fault,
-      )
-      const result = rule(operation)
-      operation.checkUnread()
-      set(Array.isArray(result) ? (result as readonly Value[]) : [result as Value])
     } catch (error) {
       if (!(error instanceof NotProved)) throw error
       set(node.outputs.map(() => fault(error.verdict, error.message)))
     }
+  }
+
+  /** The values that an operator makes. */
+  #operated(
+    node: OnnxNode,
+    attributes: OnnxNode['attributes'],
+    inputs: readonly (Value | null)[],
+    frame: Frame,
+    fault: Operation['fault'],
+  ): readonly (Value | null)[] {
+    const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
+    const given = inputs.map((value) =>
+      value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value,
+    )
+    const rule = Object.hasOwn(rules, key) ? rules[key]! : notFollowed('the operator is not known')
+    const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
+      const scope = new Scope(frame.scope)
+      // ONNX Runtime drops such an input, and takes the next one in its place.
+      if (graph.inputs.some(({ name }) => graph.initializers.has(name)))
+        notFollowed('an input of its subgraph also has an initializer')
+      for (const [index, value] of values.entries())
+        if (graph.inputs[index] !== undefined)
+          scope.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
+      this.#addInitializers(graph, scope)
+      const inner = { ...frame, scope, lengths: graph.lengths }
+      this.#within(graph, () => this.#runNodes(graph.nodes, inner, graph.outputs))
+      return graph.outputs.map((name) => withoutShape(scope.get(name)))
+    }
+    const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names from the file are quoted, so that they cannot equal a path
+    const before = worst(given)
+    if (before !== null) return node.outputs.map(() => withoutShape(before))
+    const version = frame.opsets.get(node.domain) ?? 1
+    const operation = new Operation({ ...node, attributes }, version, label, given, runGraph, fault)
+    const result = rule(operation)
+    operation.checkUnread()
+    return [result].flat()
+  }
+
+  /** The outputs of a call of a function. */
+  #called(
+    { inputs: names, outputs, nodes, opsets, defaults }: OnnxFunction,
+    node: OnnxNode,
+    attributes: OnnxNode['attributes'],
+    inputs: readonly (Value | null)[],
+  ): readonly Value[] {
+    if (ownDomains.has(node.domain))
+      notFollowed('a function is in a domain of ONNX Runtime, which may have an operator with the same name')
+    // ONNX Runtime may use the model's own version instead of the function's.
+    const models = this.#model.opsets
+    if ([...opsets].some(([domain, version]) => (models.get(domain) ?? version) !== version))
+      notFollowed('a function uses other operator versions than the model')
+    const scope = new Scope()
+    for (const [index, name] of names.entries()) scope.set(name, inputs[index] ?? leftOut)
+    const inner = { scope, opsets, references: new Map([...defaults, ...attributes]), lengths: none }
+    this.#within(node, () => this.#runNodes(nodes, inner, outputs))
+    return outputs.map((name) => scope.get(name))
   }
 }
 
@@ -427,28 +412,14 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
 /** Rules never return this: a shape that depends on the number of rows, for a value without rows. */
 function checked(value: Value): Value {
   if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows))
-    throw new NotProved('dependent', `the shape ${shownDims(value.shape)} depends on the number of rows`)
+    dependent(`the shape ${shownDims(value.shape)} depends on the number of rows`)
   return value
 }
 
 /** An input that requests or the caller of a function omit. */
-const leftOut: Fault = {
-  kind: 'fault',
-  verdict: 'unknown',
-  order: -1,
-  node: null,
-  reason: 'an omitted input has no value',
-}
+const leftOut = faultWithoutNode('unknown', 'an omitted input has no value')
 
-function unmade(name: string): Fault {
-  return {
-    kind: 'fault',
-    verdict: 'unknown',
-    order: -1,
-    node: null,
-    reason: `value '${name}' is computed by no node`,
-  }
-}
+const unmade = (name: string): Fault => faultWithoutNode('unknown', `value '${name}' is computed by no node`)
 
 /** A value of which only the shape is used may contain anything. */
 function shapeAlone(value: Value | null): Value | null {
@@ -462,28 +433,16 @@ function withoutShape(value: Value): Value {
   return value.kind === 'fault' ? { ...value, shape: undefined } : value
 }
 
-/** The fault among a node's inputs that counts. */
-function worst(inputs: readonly (Value | null)[]): Fault | null {
-  const faults = inputs.filter((value): value is Fault => value?.kind === 'fault')
-  if (faults.length === 0) return null
-  return faults.reduce((one, other) =>
-    one.verdict === other.verdict
-      ? one.order <= other.order
-        ? one
-        : other
-      : one.verdict === 'dependent'
-        ? one
-        : other,
-  )
+/** The fault that counts: that rows mix comes before what is not known, and earlier nodes before later ones. */
+function worst(values: readonly (Value | null)[]): Fault | null {
+  const faults = values.filter((value): value is Fault => value?.kind === 'fault')
+  const isDependent = ({ verdict }: Fault) => Number(verdict === 'dependent')
+  return faults.sort((a, b) => isDependent(b) - isDependent(a) || a.order - b.order)[0] ?? null
 }
 
 function shownNode({ operator, domain, name, outputs }: OnnxNode): string {
   const own = name === '' ? outputs.find((output) => output !== '') : name
   return `${domain === '' || domain === 'com.microsoft' || domain === 'ai.onnx.ml' ? '' : `${domain}:`}${operator}${own === undefined ? '' : ` '${own}'`}`
-}
-
-function constantOf({ type, dims, elements }: StoredTensor): Tensor {
-  return elements === null ? tensor(type, dims) : withElements(type, dims, elements)
 }
 
 /** Attributes of a node in a function, with those that refer to the function's attributes resolved. */
@@ -498,7 +457,7 @@ function resolved(
       if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
       const own = references.get(attribute.reference)
       if (own !== undefined && own.type !== attribute.type)
-        throw new NotProved('unknown', `attribute '${name}' is given a value of another type`)
+        notFollowed(`attribute '${name}' is given a value of another type`)
       return own === undefined ? [] : [[name, own] as const]
     }),
   )

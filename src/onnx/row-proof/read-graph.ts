@@ -11,6 +11,7 @@ import {
   type OnnxNode,
   type StoredTensor,
 } from './onnx-model.ts'
+import { countOf } from './dims.ts'
 import { elementType, mostElements } from './followed-values.ts'
 import {
   doubles,
@@ -373,18 +374,18 @@ class GraphReader {
       else {
         sources.add(field)
         if (field === 9) raw = { start: from, end: to }
-        else if (field === 4) this.#reader.addNumbers(listed, mostElements, floats, value, from, to)
-        else if (field === 10) this.#reader.addNumbers(listed, mostElements, doubles, value, from, to)
-        else if (field === 5 || field === 7 || field === 11)
-          this.#reader.addNumbers(listed, mostElements, ints, value, from, to)
+        else if (field !== 6) {
+          const kind = (fieldsOf.tensor as Fields)[field]!
+          this.#reader.addNumbers(listed, mostElements, kind, value, from, to)
+        }
       }
     })
-    if (sources.size > 1 || [...sources].some((field) => field !== 9 && field !== listedIn(type)))
+    if (sources.size > 1 || [...sources].some((field) => field !== 9 && field !== (listedIn[type] ?? 5)))
       throw new UnreadableGraph(`tensor '${name}' has elements in several fields, or not in that of its type`)
     if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0))
       throw new UnreadableGraph(`tensor '${name}' has the dimensions [${dims.join(', ')}]`)
     const isFloat = type === elementType.float32 || type === elementType.float64
-    const count = dims.reduce((product, dim) => product * dim, 1)
+    const count = countOf(dims)
     const isKept = count <= (isFloat ? mostFloats : mostElements) && !isExternal
     return {
       name,
@@ -397,9 +398,12 @@ class GraphReader {
   }
 
   #raw(type: number, count: number, { start, end }: { start: number; end: number }): number[] | null {
-    return end - start === (sizes[type] ?? NaN) * count
-      ? decoded(type, count, this.#reader.bytes(start, end))
-      : null
+    if (numeric[type] === undefined) return null
+    const [, , size, read] = numeric[type]
+    if (end - start !== size * count) return null
+    const bytes = this.#reader.bytes(start, end)
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    return Array.from({ length: count }, (_, index) => read(view, index * size))
   }
 }
 
@@ -425,37 +429,30 @@ function withoutColon(name: string): string {
   return name
 }
 
-/** The field with the elements of a type if they are not raw bytes: `float_data`, `int64_data`, ... */
-function listedIn(type: number): number {
-  switch (type) {
-    case elementType.float32:
-    case 14: return 4 // prettier-ignore
-    case elementType.string:
-      return 6
-    case elementType.int64:
-      return 7
-    case elementType.float64:
-    case 15: return 10 // prettier-ignore
-    case elementType.uint32:
-    case elementType.uint64: return 11 // prettier-ignore
-    default:
-      return 5
-  }
-}
+/** The field with the elements of a type if they are not raw bytes (`float_data`, `int64_data`, ...), if not 5. */
+const listedIn: Readonly<Record<number, number>> = {
+  [elementType.float32]: 4, 14: 4, [elementType.string]: 6, [elementType.int64]: 7, [elementType.float64]: 10, 15: 10,
+  [elementType.uint32]: 11, [elementType.uint64]: 11,
+} // prettier-ignore
 
-/** Smallest and largest number of each type with plain numeric elements. */
-const ranges: Readonly<Record<number, readonly [number, number]>> = {
-  [elementType.float32]: [-Infinity, Infinity],
-  [elementType.float64]: [-Infinity, Infinity],
-  [elementType.uint8]: [0, 2 ** 8 - 1],
-  [elementType.int8]: [-(2 ** 7), 2 ** 7 - 1],
-  [elementType.uint16]: [0, 2 ** 16 - 1],
-  [elementType.int16]: [-(2 ** 15), 2 ** 15 - 1],
-  [elementType.int32]: [-(2 ** 31), 2 ** 31 - 1],
-  [elementType.int64]: [-(2 ** 63), 2 ** 63],
-  [elementType.bool]: [0, 1],
-  [elementType.uint32]: [0, 2 ** 32 - 1],
-  [elementType.uint64]: [0, 2 ** 64],
+/** Types with plain numeric elements: smallest and largest number, bytes of one, and how it is read. */
+const numeric: Readonly<
+  Record<
+    number,
+    readonly [least: number, most: number, size: number, read: (view: DataView, at: number) => number]
+  >
+> = {
+  [elementType.float32]: [-Infinity, Infinity, 4, (view, at) => view.getFloat32(at, true)],
+  [elementType.float64]: [-Infinity, Infinity, 8, (view, at) => view.getFloat64(at, true)],
+  [elementType.bool]: [0, 1, 1, (view, at) => view.getUint8(at)],
+  [elementType.uint8]: [0, 2 ** 8 - 1, 1, (view, at) => view.getUint8(at)],
+  [elementType.int8]: [-(2 ** 7), 2 ** 7 - 1, 1, (view, at) => view.getInt8(at)],
+  [elementType.uint16]: [0, 2 ** 16 - 1, 2, (view, at) => view.getUint16(at, true)],
+  [elementType.int16]: [-(2 ** 15), 2 ** 15 - 1, 2, (view, at) => view.getInt16(at, true)],
+  [elementType.uint32]: [0, 2 ** 32 - 1, 4, (view, at) => view.getUint32(at, true)],
+  [elementType.int32]: [-(2 ** 31), 2 ** 31 - 1, 4, (view, at) => view.getInt32(at, true)],
+  [elementType.uint64]: [0, 2 ** 64, 8, (view, at) => Number(view.getBigUint64(at, true))],
+  [elementType.int64]: [-(2 ** 63), 2 ** 63, 8, (view, at) => Number(view.getBigInt64(at, true))],
 }
 
 /**
@@ -463,51 +460,7 @@ const ranges: Readonly<Record<number, readonly [number, number]>> = {
  * others around.
  */
 function checked(type: number, count: number, elements: readonly number[] | null): readonly number[] | null {
-  const range = ranges[type]
-  if (range === undefined || elements?.length !== count) return null
-  return elements.some((element) => element < range[0] || element > range[1]) ? null : elements
-}
-
-const sizes: Readonly<Record<number, number>> = {
-  1: 4,
-  2: 1,
-  3: 1,
-  4: 2,
-  5: 2,
-  6: 4,
-  7: 8,
-  9: 1,
-  11: 8,
-  12: 4,
-  13: 8,
-}
-
-/** Decodes a tensor's elements from its bytes. */
-function decoded(type: number, count: number, bytes: Buffer): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const read = (at: number): number => {
-    switch (type) {
-      case elementType.float32:
-        return view.getFloat32(at, true)
-      case elementType.int8:
-        return view.getInt8(at)
-      case elementType.uint16:
-        return view.getUint16(at, true)
-      case elementType.int16:
-        return view.getInt16(at, true)
-      case elementType.int32:
-        return view.getInt32(at, true)
-      case elementType.int64:
-        return Number(view.getBigInt64(at, true))
-      case elementType.float64:
-        return view.getFloat64(at, true)
-      case elementType.uint32:
-        return view.getUint32(at, true)
-      case elementType.uint64:
-        return Number(view.getBigUint64(at, true))
-      default:
-        return view.getUint8(at)
-    }
-  }
-  return Array.from({ length: count }, (_, index) => read(index * sizes[type]!))
+  if (numeric[type] === undefined || elements?.length !== count) return null
+  const [least, most] = numeric[type]
+  return elements.some((element) => element < least || element > most) ? null : elements
 }

@@ -1,5 +1,7 @@
 import {
   add,
+  areNumbers,
+  countOf,
   divide,
   floorOf,
   isAtLeast,
@@ -17,7 +19,18 @@ import {
   type Dim,
   type Range,
 } from '../dims.ts'
-import { apart, broadcast, isInteger, like, type Operation, type Rule, type Rules } from '../operation.ts'
+import {
+  apart,
+  broadcast,
+  dependsOnCount,
+  forEach,
+  isInteger,
+  like,
+  type Operation,
+  type Rule,
+  type Rules,
+  dependsOnPlaces,
+} from '../operation.ts'
 import {
   countsRows,
   elementType,
@@ -57,39 +70,23 @@ export function elementWise(
 
 /** The result with its elements; `null` if they are unknown, or too many. */
 function calculated(op: Operation, type: number | null, calculate: Calculate): Tensor | null {
-  const inputs = op.inputs
-    .map((_, index) => (op.has(index) ? op.raw(index) : null))
-    .filter((input) => input !== null)
-  if (
-    inputs.length === 0 ||
-    inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))
-  )
+  const inputs = op.inputs.flatMap((_, index) => (op.has(index) ? [op.raw(index)] : []))
+  if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || !areNumbers(shape)))
     return null
-  const { shape } = broadcast(inputs)
-  if ((shape as number[]).reduce((count, dim) => count * dim, 1) > mostElements) return null
-  if (!inputs.every(({ type }) => isExact(type))) return null
-  if (
-    !inputs.every((input) =>
-      input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)),
-    )
-  )
-    return inputs.some(countsRows) ? mayWrap() : null
+  const shape = broadcast(inputs).shape as readonly number[]
+  if (countOf(shape) > mostElements || !inputs.every(({ type }) => isExact(type))) return null
+  const outOfType = () => (inputs.some(countsRows) ? mayWrap() : null)
+  if (inputs.some(({ elements, type }) => !isFloat(type) && !elements!.every((each) => isWithin(each, type))))
+    return outOfType()
   const own = type ?? inputs[0]!.type
-  const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
-  const elements = Array.from(
-    { length: (shape as number[]).reduce((count, dim) => count * dim, 1) },
-    (_, at) => {
-      const element = calculate(
-        inputs.map((input, index) => input.elements![places[index]![at]!]!),
-        inputs[0]!.type,
-        op,
-      )
-      if (element === null) return null
-      if (!(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own)))
-        return inputs.some(countsRows) ? mayWrap() : null
-      return typeof element === 'number' && own === float32 ? Math.fround(element) : element
-    },
-  )
+  const places = inputs.map((input) => broadcastPlaces(input.shape as readonly number[], shape))
+  const elements = Array.from({ length: countOf(shape) }, (_, at) => {
+    const of = inputs.map((input, index) => input.elements![places[index]![at]!]!)
+    const element = calculate(of, inputs[0]!.type, op)
+    if (element === null) return null
+    if (!(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own))) return outOfType()
+    return typeof element === 'number' && own === float32 ? Math.fround(element) : element
+  })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
 
@@ -103,41 +100,44 @@ const mayWrap = () =>
  */
 export function withElements(type: number, shape: readonly Dim[], elements: readonly Dim[]): Tensor {
   takeSteps(elements.length)
-  const areNumbers = elements.every((element) => typeof element === 'number')
-  const isIndex = areNumbers && isInteger(type) && elements.every((element) => element >= 0)
-  const nonZero = areNumbers && elements.every((element) => element !== 0)
+  const numbers = areNumbers(elements) ? elements : null
+  const isIndex = isInteger(type) && numbers?.every((element) => element >= 0) === true
+  const nonZero = numbers?.every((element) => element !== 0) === true
   const isUsable = elements.every(
     (element) =>
       typeof element !== 'number' ||
       (type === bool ? element === 0 || element === 1 : Number.isFinite(element)),
   )
-  if (!isUsable && elements.some(ofRows)) dependent('a value depends on the number of rows')
+  if (!isUsable && elements.some(ofRows)) dependsOnCount()
   return tensor(type, shape, {
     elements: isUsable ? elements : null,
     nonZero,
-    bound: isIndex ? elements.reduce((most, element) => Math.max(most, element), -1) + 1 : null,
+    bound: isIndex ? numbers!.reduce((most, element) => Math.max(most, element), -1) + 1 : null,
   })
 }
 
 /** Steps for each element whose place is computed. */
-export const stepsOfElement = 16
+const stepsOfElement = 16
+
+/** The positions of all elements of a shape, in their order. */
+export function positionsIn(shape: readonly number[]): number[][] {
+  takeSteps(stepsOfElement * countOf(shape))
+  return Array.from({ length: countOf(shape) }, (_, index) => {
+    const at: number[] = []
+    for (let axis = shape.length - 1, rest = index; axis >= 0; axis--) {
+      at.unshift(rest % shape[axis]!)
+      rest = Math.floor(rest / shape[axis]!)
+    }
+    return at
+  })
+}
 
 /** For each element of a shape, the index of the element that is broadcast to it. */
 export function broadcastPlaces(from: readonly number[], to: readonly number[]): number[] {
-  const count = to.reduce((product, dim) => product * dim, 1)
   const offset = to.length - from.length
-  takeSteps(stepsOfElement * count)
-  return Array.from({ length: count }, (_, at) => {
-    let [rest, place, stride] = [at, 0, 1]
-    for (let axis = to.length - 1; axis >= 0; axis--) {
-      const index = rest % to[axis]!
-      rest = Math.floor(rest / to[axis]!)
-      const own = axis < offset ? 1 : from[axis - offset]!
-      if (axis >= offset && own !== 1) place += index * stride
-      stride *= own
-    }
-    return place
-  })
+  return positionsIn(to).map((at) =>
+    from.reduce((place, length, axis) => place * length + (length === 1 ? 0 : at[axis + offset]!), 0),
+  )
 }
 
 const { bool, int32, int64, float32, float64 } = elementType
@@ -212,7 +212,7 @@ const eitherWay: Range = { least: 0, most: 1 }
 function equal(a: Dim, b: Dim): Dim {
   if (isSame(a, b)) return 1
   const { least, most } = rangeOf(subtract(a, b))
-  return least > 0 || most < 0 ? 0 : opaque('equal', [a, b], eitherWay, true)
+  return least > 0 || most < 0 ? 0 : opaque('equal', [a, b], eitherWay, { isWhole: true })
 }
 
 /**
@@ -225,13 +225,14 @@ function above(a: Dim, b: Dim, least: 0 | 1): Dim {
   if (least === 1 ? range.least > 0 : range.least >= 0) return 1
   return (least === 1 ? range.most <= 0 : range.most < 0)
     ? 0
-    : opaque(least === 1 ? 'above' : 'not below', [a, b], eitherWay, true)
+    : opaque(least === 1 ? 'above' : 'not below', [a, b], eitherWay, { isWhole: true })
 }
 
 function whole(a: Dim, of: (value: number) => number, name: string): Dim {
   if (typeof a === 'number') return of(a)
   if (isWhole(a) || name === 'floor') return isWhole(a) ? a : floorOf(a)
-  return opaque(name, [a], { least: Math.floor(a.range.least), most: Math.ceil(a.range.most) }, true)
+  const { least, most } = a.range
+  return opaque(name, [a], { least: Math.floor(least), most: Math.ceil(most) }, { isWhole: true })
 }
 
 const negated = (a: Dim) => subtract(1, a)
@@ -250,7 +251,7 @@ const Add: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const plain = elementWise(null, ([x, y]) => add(x!, y!))
   if (a.place === null && b.place === null) return plain(op)
-  if (countsRows(a) || countsRows(b)) return dependent('a value depends on the number of rows')
+  if (countsRows(a) || countsRows(b)) return dependsOnCount()
   const { shape, rows } = broadcast([a, b])
   const boundOf = (value: Tensor) =>
     value.place?.bound ?? value.bound ?? notFollowed('cannot tell whether an index stays within its row')
@@ -266,9 +267,8 @@ const Mul: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   if (a.place === null && b.place === null) return elementWise(null, ([x, y]) => multiply(x!, y!))(op)
   const [own, other] = a.place === null ? [b, a] : [a, b]
-  const factor = other.elements?.length === 1 ? other.elements[0]! : null
-  if (factor === null || ofRows(factor) || !isAtLeast(factor, 0))
-    return dependent('a value depends on the places of rows in the batch')
+  const factor = loneElement(other)
+  if (factor === null || ofRows(factor) || !isAtLeast(factor, 0)) return dependsOnPlaces()
   const { shape, rows } = broadcast([a, b])
   const { stride, bound } = own.place!
   return tensor(a.type, shape, {
@@ -280,18 +280,25 @@ const Mul: Rule = (op) => {
   })
 }
 
+/** Whether a number divides places by the distance of rows: the quotient is the row, the remainder is in its part. */
+function dividesRows({ place }: Tensor, divisor: Dim | null): boolean {
+  return (
+    place !== null &&
+    divisor !== null &&
+    isSame(divisor, place.stride) &&
+    isAtLeast(subtract(divisor, place.bound), 0)
+  )
+}
+
+/** The element of a tensor that has one; else `null`. */
+const loneElement = ({ elements }: Tensor) => (elements?.length === 1 ? elements[0]! : null)
+
 /** A place modulo the distance of rows is an index within the row's own part. */
 const Mod: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
-  const divisor = b.elements?.length === 1 ? b.elements[0]! : null
+  const divisor = loneElement(b)
   const { shape, rows } = broadcast([a, b])
-  if (
-    a.place !== null &&
-    divisor !== null &&
-    isSame(divisor, a.place.stride) &&
-    isAtLeast(subtract(divisor, a.place.bound), 0)
-  )
-    return tensor(a.type, shape, { rows, bound: a.place.bound })
+  if (dividesRows(a, divisor)) return tensor(a.type, shape, { rows, bound: a.place!.bound })
   const plain = elementWise(null, ([x, y]) => remainder(x!, y!, op))(op)
   if (plain.kind === 'fault') return plain
   const isBounded = isInteger(a.type) && typeof divisor === 'number' && divisor > 0 && op.int('fmod', 0) === 0
@@ -300,14 +307,7 @@ const Mod: Rule = (op) => {
 
 const Div: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
-  const divisor = b.elements?.length === 1 ? b.elements[0]! : null
-  if (
-    a.place !== null &&
-    divisor !== null &&
-    isSame(divisor, a.place.stride) &&
-    isAtLeast(subtract(divisor, a.place.bound), 0) &&
-    isInteger(a.type)
-  ) {
+  if (dividesRows(a, loneElement(b)) && isInteger(a.type)) {
     const { shape, rows } = broadcast([a, b])
     return tensor(a.type, shape, { rows, place: { stride: 1, bound: 1 } })
   }
@@ -348,16 +348,14 @@ const Cast: Rule = (op) => {
   const of = op.raw(0)
   const isWide = type === int64 || type === int32
   if (of.place !== null || of.columns !== null) {
-    if (!isWide || !isInteger(of.type)) return dependent('a value depends on the places of rows in the batch')
+    if (!isWide || !isInteger(of.type)) return dependsOnPlaces()
     for (const place of [of.place, ...(of.columns ?? [])]) if (place !== null) placeWithin(place, type)
     return { ...of, type }
   }
-  const elements =
-    of.elements?.map((element) =>
-      isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type),
-    ) ?? null
-  if (elements !== null && elements.every((element) => element !== null))
-    return withElements(type, of.shape, elements)
+  const elements = of.elements?.map((element) =>
+    isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type),
+  )
+  if (elements?.every((element) => element !== null)) return withElements(type, of.shape, elements)
   if (countsRows(of) && (type === int32 || type === int64 || type === float32 || type === float64))
     return mayWrap()
   const { shape, rows, bound, nonZero } = op.data(0)
@@ -397,26 +395,14 @@ const Clip: Rule = (op) => {
         )
   const of = op.raw(0)
   // Its limits are single numbers, whatever their shape is.
-  const known =
-    typeof low === 'number' &&
-    typeof high === 'number' &&
-    of.elements !== null &&
-    of.elements.every((element) => typeof element === 'number')
-  if (known && isExact(of.type))
-    return withElements(
-      of.type,
-      of.shape,
-      (of.elements as number[]).map((element) => Math.min(Math.max(element, low), high)),
-    )
+  const areKnown = typeof low === 'number' && typeof high === 'number'
+  if (areKnown && of.elements !== null && areNumbers(of.elements) && isExact(of.type)) {
+    const clipped = of.elements.map((element) => Math.min(Math.max(element, low), high))
+    return withElements(of.type, of.shape, clipped)
+  }
   for (const index of [1, 2]) if (op.has(index)) op.shared(index, 'a limit')
   const plain = like(op.data(0))
-  const isBounded =
-    isInteger(plain.type) &&
-    typeof low === 'number' &&
-    low >= 0 &&
-    typeof high === 'number' &&
-    high >= low &&
-    Number.isFinite(high)
+  const isBounded = isInteger(plain.type) && areKnown && low >= 0 && high >= low && Number.isFinite(high)
   return isBounded ? { ...plain, bound: high + 1 } : plain
 }
 
@@ -445,11 +431,18 @@ const biased: Rule = (op) => {
 }
 
 const each = elementWise()
-const asked = elementWise(bool)
-const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
+/** Operators whose elements are not followed: no shape is computed with them. */
+const notCalculated = [
+  'Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitShift', 'BitwiseAnd', 'BitwiseNot', 'BitwiseOr', 'BitwiseXor',
+  'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'PRelu',
+  'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'StringConcat', 'Swish',
+  'Tan', 'Tanh', 'ThresholdedRelu', 'com.microsoft:Gelu', 'com.microsoft:QuickGelu',
+] // prettier-ignore
 
 export const arithmetic: Rules = {
-  ...Object.fromEntries(unary.map((name) => [name, each])),
+  ...forEach(notCalculated, each),
+  ...forEach(['IsInf', 'IsNaN', 'RegexFullMatch'], elementWise(bool)),
+  ...forEach(['com.microsoft:FastGelu', 'com.microsoft:BiasGelu'], biased),
   Add,
   Sub: elementWise(null, ([a, b]) => subtract(a!, b!)),
   Mul,
@@ -481,12 +474,7 @@ export const arithmetic: Rules = {
   Sum: variadic((all, type) => (isFloat(type) && all.length > 2 ? null : all.reduce(add))), // floats are rounded after each
   Mean: variadic(null),
   BitCast: (op) => elementWise(op.int('to', elementType.undefined))(op),
-  PRelu: each,
   Clip,
-  BitShift: each,
-  BitwiseAnd: each,
-  BitwiseOr: each,
-  BitwiseXor: each,
   Equal: elementWise(bool, ([a, b]) => equal(a!, b!)),
   Greater: elementWise(bool, ([a, b]) => above(a!, b!, 1)),
   GreaterOrEqual: elementWise(bool, ([a, b]) => above(a!, b!, 0)),
@@ -496,15 +484,7 @@ export const arithmetic: Rules = {
   Or: elementWise(bool, ([a, b]) => negated(multiply(negated(a!), negated(b!)))),
   Xor: elementWise(bool, ([a, b]) => subtract(add(a!, b!), multiply(2, multiply(a!, b!)))),
   Not: elementWise(bool, ([a]) => negated(a!)),
-  IsInf: asked,
-  IsNaN: asked,
   Where,
   Cast,
   CastLike: Cast,
-  StringConcat: each,
-  RegexFullMatch: asked,
-  'com.microsoft:Gelu': each,
-  'com.microsoft:QuickGelu': each,
-  'com.microsoft:FastGelu': biased,
-  'com.microsoft:BiasGelu': biased,
 }

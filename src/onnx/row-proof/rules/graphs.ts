@@ -1,5 +1,14 @@
 import { areSame, isAtLeast, isSame, lengthOf, ofRows, shown, takeSteps, type Dim } from '../dims.ts'
-import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
+import {
+  apart,
+  axisIn,
+  moved,
+  type Operation,
+  ordersDiffer,
+  range,
+  type Rule,
+  type Rules,
+} from '../operation.ts'
 import {
   countsRows,
   either,
@@ -84,6 +93,11 @@ function sharedScalar(op: Operation, name: string, type: number): Tensor {
   return tensor(type, [], { elements: [lengthOf(`${name} of ${op.label}`)] })
 }
 
+/** The values that a loop begins with. */
+function statesOf(op: Operation, from: number, to: number): Value[] {
+  return range(from, to).map((index) => op.value(index) ?? notFollowed('a state is left out'))
+}
+
 const Loop: Rule = (op) => {
   const limit = op.has(0) ? op.raw(0) : null
   const condition = op.has(1) ? op.raw(1) : null
@@ -93,9 +107,7 @@ const Loop: Rule = (op) => {
     if (each !== null && countsRows(each)) return dependent('how often it runs depends on the number of rows')
   }
   const body = op.graph('body')
-  const initial = [...op.inputs.keys()]
-    .slice(2)
-    .map((index) => op.value(index) ?? notFollowed('a state is left out'))
+  const initial = statesOf(op, 2, op.inputs.length)
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
   const mayNotRun =
     endsEarly || !(limit === null || (limit.elements !== null && isAtLeast(limit.elements[0]!, 1)))
@@ -132,12 +144,8 @@ function checkCondition(value: Tensor | Fault): Tensor {
 function stacked(value: Value, count: Dim, axis: number): Value {
   if (value.kind !== 'tensor') return value
   const at = axisIn(axis, value.shape.length + 1)
-  const shape = [...value.shape.slice(0, at), count, ...value.shape.slice(at)]
-  return moved(
-    value,
-    shape,
-    value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) },
-  )
+  const rows = value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) }
+  return moved(value, value.shape.toSpliced(at, 0, count), rows)
 }
 
 /**
@@ -148,9 +156,7 @@ const Scan: Rule = (op) => {
   if (op.version < 9) return notFollowed('its first version is not followed')
   const count = op.int('num_scan_inputs', 1)
   const body = op.graph('body')
-  const initial = [...op.inputs.keys()]
-    .slice(0, op.inputs.length - count)
-    .map((index) => op.value(index) ?? notFollowed('a state is left out'))
+  const initial = statesOf(op, 0, op.inputs.length - count)
   const scanned = Array.from({ length: count }, (_, index) => op.data(initial.length + index))
   const axes = scanned.map((of, index) => axisIn(op.ints('scan_input_axes')?.[index] ?? 0, of.shape.length))
   const overRows = scanned.filter((of, index) => of.rows?.axis === axes[index])
@@ -175,20 +181,14 @@ function overEachRow(
   if (initial.length > 0) return dependent('it goes from row to row')
   const rows = scanned[0]!.rows ?? dependent('one of its inputs has rows, and another has none')
   if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! })))
-    return dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
-  if (
-    [...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some(
-      (direction) => direction !== 0,
-    )
+    return ordersDiffer()
+  const directions = ['scan_input_directions', 'scan_output_directions'].flatMap(
+    (name) => op.ints(name) ?? [],
   )
+  if (directions.some((direction) => direction !== 0))
     return notFollowed('it goes through the rows backwards')
   // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
-  const slices = scanned.map((of, index) =>
-    tensor(
-      of.type,
-      of.shape.filter((_, axis) => axis !== axes[index]),
-    ),
-  )
+  const slices = scanned.map((of, index) => tensor(of.type, of.shape.toSpliced(axes[index]!, 1)))
   const made = op.runGraph(op.graph('body'), slices)
   const outputAxes = op.ints('scan_output_axes')
   return made.map((value, index) => {
@@ -198,9 +198,7 @@ function overEachRow(
     if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('(')))
       return op.fault('unknown', 'cannot tell whether its iterations give equal shapes')
     const at = axisIn(outputAxes?.[index] ?? 0, value.shape.length + 1)
-    return tensor(value.type, [...value.shape.slice(0, at), extent(rows), ...value.shape.slice(at)], {
-      rows: { ...rows, axis: at },
-    })
+    return tensor(value.type, value.shape.toSpliced(at, 0, extent(rows)), { rows: { ...rows, axis: at } })
   })
 }
 
@@ -232,16 +230,9 @@ const SplitToSequence: Rule = (op) => {
   const lengths = isOne ? equalParts(of.shape[axis]!, given[0]!) : given
   if (op.has(1) && op.int('keepdims', 1) === 0 && lengths.includes(1))
     return notFollowed('cannot tell whether it removes the dimension that it divides')
-  const parts = lengths.map((length) =>
-    moved(
-      of,
-      of.shape.map((own, other) => (other === axis ? length : own)),
-      of.rows,
-    ),
-  )
-  return listOf(
-    !op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts,
-  )
+  const parts = lengths.map((length) => moved(of, of.shape.with(axis, length), of.rows))
+  const isRemoved = !op.has(1) && op.int('keepdims', 1) === 0
+  return listOf(isRemoved ? parts.map((part) => without(part, [axis])) : parts)
 }
 
 /** Lengths of the parts. The last one may be shorter. */

@@ -1,14 +1,18 @@
-import { isSame, isWhole, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
+import { areNumbers, isSame, isWhole, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
 import {
   apart,
   axisIn,
+  dependsOnCount,
   like,
   moved,
+  ordersDiffer,
   pointsInto,
   rowsOnly,
+  oneToOne,
   together,
   type Rule,
   type Rules,
+  dependsOnPlaces,
 } from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { dependent, notFollowed } from '../not-proved.ts'
@@ -22,6 +26,9 @@ import { reduced } from './reductions.ts'
 
 const { int64 } = elementType
 
+const picksByPlaces = (): never => dependent('it picks entries by the places of rows in the batch')
+const putsByPlaces = (): never => dependent('it puts entries by the places of rows in the batch')
+
 /**
  * Throws if an index, counted from the first row, may leave its own row. If the rows are repeated, it points
  * into the first repetition.
@@ -34,30 +41,17 @@ function checkOwn(place: Place | null, rows: Rows, what: string): void {
 
 const Gather: Rule = (op) => {
   const [of, index] = [op.raw(0), op.indices(1)]
-  return gathered(of, index, op.axis(of.shape.length, 0))
-}
-
-function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
-  const shape = [...of.shape.slice(0, axis), ...index.shape, ...of.shape.slice(axis + 1)]
-  if (
-    of.elements !== null &&
-    of.shape.length === 1 &&
-    index.elements?.every((element) => typeof element === 'number')
-  ) {
-    const count = of.elements.length
-    return withElements(
-      of.type,
-      shape,
-      index.elements.map(
-        (element) =>
-          of.elements![element < 0 ? element + count : element] ??
-          notFollowed(`index ${element} is out of ${count}`),
-      ),
-    )
+  const axis = op.axis(of.shape.length, 0)
+  const shape = of.shape.toSpliced(axis, 1, ...index.shape)
+  const { elements } = of
+  if (elements !== null && of.shape.length === 1 && index.elements !== null && areNumbers(index.elements)) {
+    const count = elements.length
+    const elementAt = (at: number) =>
+      elements[at < 0 ? at + count : at] ?? notFollowed(`index ${at} is out of ${count}`)
+    return withElements(of.type, shape, index.elements.map(elementAt))
   }
-  if (of.elements?.some(ofRows)) dependent('a value depends on the number of rows')
-  if (index.columns !== null || of.columns !== null)
-    dependent('a value depends on the places of rows in the batch')
+  if (elements?.some(ofRows)) dependsOnCount()
+  if (index.columns !== null || of.columns !== null) dependsOnPlaces()
   if (index.rows === null) {
     if (of.rows === null) return tensor(of.type, shape, { bound: of.bound, nonZero: of.nonZero })
     apart(of, [axis], 'picks entries')
@@ -68,7 +62,7 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
   }
   const rows = { ...index.rows, axis: axis + index.rows.axis }
   if (of.rows === null) {
-    if (index.place !== null) dependent('it picks entries by the places of rows in the batch')
+    if (index.place !== null) picksByPlaces()
     return tensor(of.type, shape, { rows, bound: of.bound, nonZero: of.nonZero })
   }
   if (of.rows.axis !== axis) dependent('each row picks entries of all others')
@@ -79,21 +73,17 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
 const GatherElements: Rule = (op) => {
   const [of, index] = [op.indices(0), op.indices(1)]
   const axis = op.axis(of.shape.length, 0)
-  if (index.columns !== null || of.columns !== null)
-    dependent('a value depends on the places of rows in the batch')
-  const result = (rows: Rows | null) => moved(of, index.shape, rows)
-  if (index.rows === null)
-    return of.rows === null ? result(null) : dependent('it picks entries by the places of rows in the batch')
-  if (of.rows === null) {
-    if (index.rows.axis !== axis || index.place !== null)
-      dependent('it picks entries by the places of rows in the batch')
-    return result(index.rows)
+  if (index.columns !== null || of.columns !== null) dependsOnPlaces()
+  if (index.rows === null) {
+    if (of.rows !== null) picksByPlaces()
+  } else if (of.rows === null) {
+    if (index.rows.axis !== axis || index.place !== null) picksByPlaces()
+  } else {
+    if (!sameRows(of.rows, index.rows)) ordersDiffer()
+    if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
+    else if (index.place !== null) dependsOnPlaces()
   }
-  if (!sameRows(of.rows, index.rows))
-    dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
-  if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
-  else if (index.place !== null) dependent('a value depends on the places of rows in the batch')
-  return result(index.rows)
+  return moved(of, index.shape, index.rows)
 }
 
 /** The place of a component of an index, for the dimension that it selects from. */
@@ -104,7 +94,7 @@ function placeOf(index: Tensor, column: number): Place | null {
       ? index.place
       : index.place === null
         ? null
-        : dependent('a value depends on the places of rows in the batch')
+        : dependsOnPlaces()
     : (index.columns[column] ?? null)
 }
 
@@ -117,8 +107,7 @@ function widthOf(index: Tensor): number {
 /** Throws if a component of an index other than that of the rows is a place of rows. */
 function checkColumns(index: Tensor, width: number, rowsAt: number): void {
   for (let column = 0; column < width; column++)
-    if (column !== rowsAt && placeOf(index, column) !== null)
-      dependent('it picks entries by the places of rows in the batch')
+    if (column !== rowsAt && placeOf(index, column) !== null) picksByPlaces()
 }
 
 const GatherND: Rule = (op) => {
@@ -130,8 +119,7 @@ const GatherND: Rule = (op) => {
   const at = of.rows === null ? -1 : of.rows.axis - batch
   checkColumns(index, width, at)
   if (of.rows !== null && at < 0) {
-    if (index.rows === null || !sameRows(index.rows, of.rows))
-      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (index.rows === null || !sameRows(index.rows, of.rows)) ordersDiffer()
     return moved(of, shape, of.rows)
   }
   if (index.rows !== null && index.rows.axis < batch)
@@ -151,14 +139,13 @@ const ScatterElements: Rule = (op) => {
   const of = op.data(0)
   const [index, updates] = [op.indices(1), op.data(2)]
   const axis = op.axis(of.shape.length, 0)
-  if (index.columns !== null) dependent('a value depends on the places of rows in the batch')
+  if (index.columns !== null) dependsOnPlaces()
   if (of.rows === null && index.rows === null && updates.rows === null) return like(of)
   // An entry that no index names stays as it is, so that fewer indices than rows would be for the first of them.
   for (const each of [of, index, updates])
-    if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!))
-      dependent('it puts entries by the places of rows in the batch')
+    if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!)) putsByPlaces()
   if (of.rows!.axis === axis) checkOwn(index.place, of.rows!, 'its index')
-  else if (index.place !== null) dependent('it puts entries by the places of rows in the batch')
+  else if (index.place !== null) putsByPlaces()
   return like(of)
 }
 
@@ -173,23 +160,19 @@ const ScatterND: Rule = (op) => {
   if (of.rows.axis < width) {
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
-    if (updates.rows === null || !sameRows(updates.rows, index.rows!))
-      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (updates.rows === null || !sameRows(updates.rows, index.rows!)) ordersDiffer()
     return like(of)
   }
   if (index.rows !== null) dependent('what it puts into a row depends on others')
   const own = { ...of.rows, axis: index.shape.length - 1 + of.rows.axis - width }
-  if (updates.rows === null || !sameRows(updates.rows, own))
-    dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (updates.rows === null || !sameRows(updates.rows, own)) ordersDiffer()
   return like(of)
 }
 
 /** A key and value cache. Each row's update is written at the row's own index. */
 const TensorScatter: Rule = (op) => {
   const [past, update, indices] = [op.data(0), op.data(1), op.optional(2)]
-  const rows = together([{ of: past, axis: 0, what: 'the cache' }, { of: update, axis: 0, what: 'the update' }, { of: indices, axis: 0, what: 'the index' }]) // prettier-ignore
-  if (rows !== null && [past, update, indices].some((each) => each !== null && each.rows === null))
-    dependent('caches, updates and indices are not one to one')
+  oneToOne('caches, updates and indices', { 'the cache': past, 'the update': update, 'the index': indices })
   return like(past)
 }
 
@@ -202,7 +185,7 @@ const TopK: Rule = (op) => {
   if (typeof given !== 'number' && given.rows !== null)
     dependent('how many entries it gives depends on what the rows hold')
   const length = typeof given === 'number' ? given : (given.elements?.[0] ?? lengthOf(`k of ${op.label}`))
-  const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
+  const shape = of.shape.with(axis, length)
   return [
     tensor(of.type, shape, { rows: of.rows }),
     tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! }),
@@ -225,11 +208,7 @@ const Compress: Rule = (op) => {
       : dependent('it lists the entries of all rows one after another')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
-  return moved(
-    of,
-    of.shape.map((dim, other) => (other === axis ? length : dim)),
-    of.rows,
-  )
+  return moved(of, of.shape.with(axis, length), of.rows)
 }
 
 const Unique: Rule = (op) => {
@@ -237,7 +216,7 @@ const Unique: Rule = (op) => {
   if (of.rows !== null) dependent('it compares entries of all rows')
   const length = lengthOf(`entries of ${op.label}`)
   const axis = op.hasAttribute('axis') ? op.axis(of.shape.length, 0) : null
-  const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
+  const own = axis === null ? [length] : of.shape.with(axis, length)
   const whole = axis === null ? product(of.shape) : of.shape[axis]!
   return [tensor(of.type, own), tensor(int64, [length]), tensor(int64, [whole]), tensor(int64, [length])]
 }
@@ -271,7 +250,7 @@ const OneHot: Rule = (op) => {
   const known = given.elements?.[0]
   const depth = known !== undefined && isWhole(known) ? known : lengthOf(`depth of ${op.label}`) // of a fraction what is before the point
   const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
-  const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
+  const shape = of.shape.toSpliced(axis, 0, depth)
   return tensor(values.type, shape, {
     rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 },
   })
@@ -288,7 +267,7 @@ const NonMaxSuppression: Rule = (op) => {
 const RoiAlign: Rule = (op) => {
   const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
   if (of.rows === null) {
-    if (images.place !== null) dependent('it picks entries by the places of rows in the batch')
+    if (images.place !== null) picksByPlaces()
   } else {
     if (of.rows.axis !== 0)
       dependent(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
@@ -321,11 +300,10 @@ const MaxUnpool: Rule = (op) => {
             : lengthOf(`${op.label} ${axis}`)
       })
   if (of.rows === null && index.rows === null) return tensor(of.type, shape)
-  if (of.rows === null) return dependent('it puts entries by the places of rows in the batch')
+  if (of.rows === null) return putsByPlaces()
   rowsOnly(of, [0], 'puts entries')
   checkOwn(index.place, { ...of.rows, inner: multiply(of.rows.inner, product(shape.slice(1))) }, 'its index')
-  if (!sameRows(of.rows, index.rows!))
-    return dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+  if (!sameRows(of.rows, index.rows!)) return ordersDiffer()
   if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
   return tensor(of.type, shape, { rows: of.rows })
 }

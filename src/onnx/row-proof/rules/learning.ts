@@ -1,5 +1,5 @@
 import { isSame, lengthOf, type Dim } from '../dims.ts'
-import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
+import { apart, forEach, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
 import { dependent, notFollowed } from '../not-proved.ts'
 import { elementWise } from './arithmetic.ts'
@@ -44,12 +44,6 @@ const classifier: Rule = (op) => {
     tensor(type, [countOf(of)], { rows: of.rows }),
     tensor(float32, [countOf(of), lengthOf(`scores of ${op.label}`)], { rows: of.rows }),
   ]
-}
-
-/** Operates on each feature; features are the last dimension. */
-const perFeature: Rule = (op) => {
-  const of = samples(op)
-  return tensor(float32, of.shape, { rows: of.rows })
 }
 
 const FeatureVectorizer: Rule = (op) => {
@@ -136,7 +130,10 @@ const TreeEnsemble: Rule = (op) => {
   return tensor(of.type, [countOf(of), op.int('n_targets', 1)], { rows: of.rows })
 }
 
-const each = elementWise()
+const classifiers = ['LinearClassifier', 'SVMClassifier', 'TreeEnsembleClassifier'].map(
+  (name) => `ai.onnx.ml:${name}`,
+)
+
 const encoded: Rule = (op) => {
   const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) =>
     op.hasAttribute(name),
@@ -157,18 +154,13 @@ const encoded: Rule = (op) => {
 
 export const learning: Rules = {
   'ai.onnx.ml:LinearRegressor': regressor('targets'),
-  'ai.onnx.ml:LinearClassifier': classifier,
-  'ai.onnx.ml:SVMRegressor': regressor('n_targets'),
-  'ai.onnx.ml:SVMClassifier': classifier,
-  'ai.onnx.ml:TreeEnsembleRegressor': regressor('n_targets'),
-  'ai.onnx.ml:TreeEnsembleClassifier': classifier,
+  ...forEach(['ai.onnx.ml:SVMRegressor', 'ai.onnx.ml:TreeEnsembleRegressor'], regressor('n_targets')),
+  ...forEach(classifiers, classifier),
   'ai.onnx.ml:TreeEnsemble': TreeEnsemble,
-  'ai.onnx.ml:Scaler': perFeature,
-  'ai.onnx.ml:Normalizer': perFeature,
+  ...forEach(['ai.onnx.ml:Scaler', 'ai.onnx.ml:Normalizer'], (op) => like(samples(op), float32)),
   'ai.onnx.ml:Imputer': (op) => like(samples(op)),
-  'ai.onnx.ml:Binarizer': each,
-  'ai.onnx.ml:LabelEncoder': encoded,
-  'ai.onnx.ml:CategoryMapper': encoded,
+  'ai.onnx.ml:Binarizer': elementWise(),
+  ...forEach(['ai.onnx.ml:LabelEncoder', 'ai.onnx.ml:CategoryMapper'], encoded),
   'ai.onnx.ml:OneHotEncoder': OneHotEncoder,
   'ai.onnx.ml:ArrayFeatureExtractor': ArrayFeatureExtractor,
   'ai.onnx.ml:FeatureVectorizer': FeatureVectorizer,

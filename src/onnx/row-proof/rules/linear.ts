@@ -17,6 +17,9 @@ import {
   apart,
   broadcast,
   checkRank,
+  forEach,
+  oneToOne,
+  range,
   rowsOnly,
   together,
   type Operation,
@@ -31,8 +34,6 @@ import { dependent, notFollowed } from '../not-proved.ts'
  * com.microsoft: ContribOperators.md.
  */
 
-const range = (from: number, to: number) =>
-  Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 const { float32, int32, int64 } = elementType
 
 /**
@@ -73,9 +74,12 @@ function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
 function swapped(of: Tensor, isSwapped: boolean): Tensor {
   const rank = of.shape.length
   if (!isSwapped || rank < 2) return of
-  const shape = [...of.shape.slice(0, -2), of.shape[rank - 1]!, of.shape[rank - 2]!]
-  const axis = of.rows?.axis === rank - 1 ? rank - 2 : of.rows?.axis === rank - 2 ? rank - 1 : of.rows?.axis
-  return tensor(of.type, shape, { rows: of.rows && { ...of.rows, axis: axis! } })
+  const perm = [...range(0, rank - 2), rank - 1, rank - 2]
+  return tensor(
+    of.type,
+    perm.map((axis) => of.shape[axis]!),
+    { rows: of.rows && { ...of.rows, axis: perm.indexOf(of.rows.axis) } },
+  )
 }
 
 /** The matrices of a product. Either may be transposed. */
@@ -228,6 +232,10 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2, n
   })
 }
 
+/** The dimensions of images, with their channels behind or before what they are in space. */
+const imageShape = (isLast: boolean, images: Dim, channels: Dim, spatial: readonly Dim[]): Dim[] =>
+  isLast ? [images, ...spatial, channels] : [images, channels, ...spatial]
+
 /**
  * Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight index of the input with the weights.
  */
@@ -238,15 +246,28 @@ function convolution(weight: number, type: (of: Tensor, op: Operation) => number
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
     const spatial = windows(op, of, op.ints('kernel_shape') ?? weights.shape.slice(2), isLast ? 1 : 2)
-    const shape = isLast
-      ? [of.shape[0]!, ...spatial, weights.shape[0]!]
-      : [of.shape[0]!, weights.shape[0]!, ...spatial]
+    const shape = imageShape(isLast, of.shape[0]!, weights.shape[0]!, spatial)
     return tensor(type(of, op), shape, { rows: of.rows })
   }
 }
 
 const Conv = convolution(1, (of) => of.type)
-const QLinearConv = convolution(3, (_, op) => op.shared(7, 'a zero point').type)
+const typeOfZeroPoint = (op: Operation) => op.shared(7, 'a zero point').type
+const QLinearConv = convolution(3, (_, op) => typeOfZeroPoint(op))
+/** Operators that slide a window over images without weights, and those that take all of an image. */
+const pools = [
+  'AveragePool',
+  'MaxPool',
+  'LpPool',
+  'com.microsoft:NhwcMaxPool',
+  'com.microsoft:QLinearAveragePool',
+]
+const globalPools = [
+  'GlobalAveragePool',
+  'GlobalMaxPool',
+  'GlobalLpPool',
+  'com.microsoft:QLinearGlobalAveragePool',
+]
 
 /** Also adds a tensor of the result's shape. */
 const FusedConv: Rule = (op) => {
@@ -268,12 +289,8 @@ const ConvTranspose: Rule = (op) => {
   checkRank(of, spatial + 2)
   const list = (name: string, otherwise: number, count = spatial) =>
     op.ints(name) ?? range(0, count).map(() => otherwise)
-  const [strides, dilations, extra, pads] = [
-    list('strides', 1),
-    list('dilations', 1),
-    list('output_padding', 0),
-    list('pads', 0, 2 * spatial),
-  ]
+  const [strides, dilations] = [list('strides', 1), list('dilations', 1)]
+  const [extra, pads] = [list('output_padding', 0), list('pads', 0, 2 * spatial)]
   const given = op.ints('output_shape')
   const auto = op.string('auto_pad', 'NOTSET')
   const shape = range(0, spatial).map((index): Dim => {
@@ -295,16 +312,14 @@ const ConvTranspose: Rule = (op) => {
 
 const DeformConv: Rule = (op) => {
   const [of, weights, offset, mask] = [op.data(0), op.shared(1, 'the weights'), op.data(2), op.optional(4)]
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: offset, axis: 0, what: 'offsets' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
-  if (rows !== null && [of, offset, mask].some((each) => each !== null && each.rows === null))
-    return dependent('images, offsets and masks are not one to one')
+  oneToOne('images, offsets and masks', { 'the input': of, offsets: offset, 'the mask': mask })
   return tensor(of.type, [of.shape[0]!, weights.shape[0]!, ...windows(op, of, weights.shape.slice(2))], {
     rows: of.rows,
   })
 }
 
 /** Operates on each channel of each image. */
-export const pool =
+const pool =
   (isGlobal: boolean): Rule =>
   (op) => {
     const of = op.data(0)
@@ -312,18 +327,11 @@ export const pool =
     const rank = of.shape.length
     const channels = isLast ? rank - 1 : 1
     rowsOnly(of, [0, channels], 'slides a window')
+    const kernel = () => op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing')
     const spatial = isGlobal
       ? range(0, rank - 2).map(() => 1)
-      : windows(
-          op,
-          of,
-          op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'),
-          isLast ? 1 : 2,
-          false,
-        )
-    const shape = isLast
-      ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!]
-      : [of.shape[0]!, of.shape[1]!, ...spatial]
+      : windows(op, of, kernel(), isLast ? 1 : 2, false)
+    const shape = imageShape(isLast, of.shape[0]!, of.shape[channels]!, spatial)
     const result = tensor(of.type, shape, { rows: of.rows })
     if (op.outputCount === 1) return result
     // Places of the largest elements, counted from the first image on.
@@ -342,9 +350,7 @@ export const pool =
 
 const GridSample: Rule = (op) => {
   const [of, grid] = [op.data(0), op.data(1)]
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: grid, axis: 0, what: 'the grid' }]) // prettier-ignore
-  if (rows !== null && (of.rows === null || grid.rows === null))
-    return dependent('images and grids are not one to one')
+  oneToOne('images and grids', { 'the input': of, 'the grid': grid })
   return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...grid.shape.slice(1, -1)], { rows: of.rows })
 }
 
@@ -355,7 +361,7 @@ const UnfoldTensor: Rule = (op) => {
   apart(of, [axis], 'slides a window')
   const size = op.int('size', 1)
   const count = add(floorOf(subtract(of.shape[axis]!, size), op.int('step', 1)), 1)
-  return tensor(of.type, [...of.shape.map((dim, at) => (at === axis ? count : dim)), size], { rows: of.rows })
+  return tensor(of.type, [...of.shape.with(axis, count), size], { rows: of.rows })
 }
 
 const AffineGrid: Rule = (op) => {
@@ -393,11 +399,7 @@ const DFT: Rule = (op) => {
       ? multiply(2, subtract(dim, 1))
       : dim
   const kept = isOneSided && !isInverse ? add(floorOf(length, 2), 1) : length
-  return tensor(
-    of.type,
-    of.shape.map((size, at) => (at === axis ? kept : at === rank - 1 ? (isReal ? 1 : 2) : size)),
-    { rows: of.rows },
-  )
+  return tensor(of.type, of.shape.with(-1, isReal ? 1 : 2).with(axis, kept), { rows: of.rows })
 }
 
 const STFT: Rule = (op) => {
@@ -432,20 +434,8 @@ export const linear: Rules = {
   Gemm,
   'com.microsoft:FusedGemm': Gemm,
   MatMulInteger: quantisedMatMul({ a: 0, b: 1, ofA: [2], ofB: [3], type: () => int32 }),
-  QLinearMatMul: quantisedMatMul({
-    a: 0,
-    b: 3,
-    ofA: [1, 2],
-    ofB: [4, 5],
-    type: (op) => op.shared(7, 'a zero point').type,
-  }),
-  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({
-    a: 0,
-    b: 1,
-    ofA: [2, 4],
-    ofB: [3, 5, 6],
-    type: () => float32,
-  }),
+  QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], type: typeOfZeroPoint }),
+  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5, 6], type: () => float32 }), // prettier-ignore
   'com.microsoft:MatMulNBits': MatMulNBits,
   'com.microsoft:MatMulInteger16': quantisedMatMul({ a: 0, b: 1, ofA: [], ofB: [], type: () => int32 }),
   Einsum,
@@ -457,13 +447,8 @@ export const linear: Rules = {
   ConvTranspose,
   'com.microsoft:ConvTransposeWithDynamicPads': ConvTranspose,
   DeformConv,
-  AveragePool: pool(false),
-  MaxPool: pool(false),
-  LpPool: pool(false),
-  GlobalAveragePool: pool(true),
-  GlobalMaxPool: pool(true),
-  GlobalLpPool: pool(true),
-  'com.microsoft:NhwcMaxPool': pool(false),
+  ...forEach(pools, pool(false)),
+  ...forEach(globalPools, pool(true)),
   GridSample,
   'com.microsoft:GridSample': GridSample,
   AffineGrid,
@@ -472,8 +457,6 @@ export const linear: Rules = {
   DFT,
   STFT,
   MelWeightMatrix: generated(2),
-  HannWindow: generated(1),
-  HammingWindow: generated(1),
-  BlackmanWindow: generated(1),
+  ...forEach(['HannWindow', 'HammingWindow', 'BlackmanWindow'], generated(1)),
   'com.microsoft:CDist': CDist,
 }

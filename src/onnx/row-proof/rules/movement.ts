@@ -1,7 +1,9 @@
 import {
   add,
   anything,
+  areNumbers,
   broadcastDims,
+  countOf,
   divide,
   floorOf,
   isAtLeast,
@@ -23,7 +25,21 @@ import {
   takeSteps,
   type Dim,
 } from '../dims.ts'
-import { apart, axisIn, checkRank, isInteger, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
+import {
+  apart,
+  axisIn,
+  checkRank,
+  dependsOnCount,
+  isInteger,
+  like,
+  moved,
+  ordersDiffer,
+  rowsOnly,
+  type Rule,
+  type Rules,
+  dependsOnPlaces,
+} from '../operation.ts'
+import type { StoredTensor } from '../onnx-model.ts'
 import {
   after,
   before,
@@ -32,6 +48,7 @@ import {
   extent,
   findRows,
   mostElements,
+  rowsAt,
   sameRows,
   tensor,
   type Place,
@@ -39,15 +56,12 @@ import {
   type Tensor,
 } from '../followed-values.ts'
 import { dependent, notFollowed } from '../not-proved.ts'
-import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
+import { boundOfBoth, broadcastPlaces, positionsIn, withElements } from './arithmetic.ts'
 
 /**
  * Operators that only move, repeat or drop elements, and operators on shapes, which these use. Source:
  * onnx.ai/onnx/operators/onnx__NAME.html.
  */
-
-const areNumbers = (dims: readonly Dim[]): dims is readonly number[] =>
-  dims.every((dim) => typeof dim === 'number')
 
 /**
  * A tensor in another shape. Elements keep their order. So rows stay whole if a new dimension covers
@@ -64,12 +78,7 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   if (rows === null) {
     const all = product(shape)
     const rest = open === -1 ? 1 : (divide(all, given) ?? lengthOf('rest', [all, given]))
-    return moved(
-      of,
-      dims.map((dim, axis) => (axis === open ? rest : dim)),
-      null,
-      of.elements,
-    )
+    return moved(of, open === -1 ? dims : dims.with(open, rest), null, of.elements)
   }
   const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
   const noQuotient = (dim: Dim, by: Dim, what: string): never => {
@@ -154,12 +163,8 @@ function isOne(dim: Dim): boolean {
 /** A tensor with dimensions of length 1 removed. */
 export function without(of: Tensor, axes: readonly number[]): Tensor {
   const left = [...of.shape.keys()].filter((axis) => !axes.includes(axis))
-  return moved(
-    of,
-    left.map((axis) => of.shape[axis]!),
-    of.rows && { ...of.rows, axis: left.indexOf(of.rows.axis) },
-    of.elements,
-  )
+  const shape = left.map((axis) => of.shape[axis]!)
+  return moved(of, shape, of.rows && { ...of.rows, axis: left.indexOf(of.rows.axis) }, of.elements)
 }
 
 const Unsqueeze: Rule = (op) => {
@@ -169,8 +174,10 @@ const Unsqueeze: Rule = (op) => {
       ? (op.ints('axes') ?? notFollowed('axes are missing'))
       : op.numbers(1, 'axes')
   const rank = of.shape.length + given.length
-  const axes = given.map((axis) => axisIn(axis, rank))
-  return withAxes(of, axes)
+  return withAxes(
+    of,
+    given.map((axis) => axisIn(axis, rank)),
+  )
 }
 
 /** A tensor with dimensions of length 1 inserted at these positions of the result. */
@@ -190,10 +197,7 @@ export function withAxes(of: Tensor, axes: readonly number[]): Tensor {
 
 const Transpose: Rule = (op) => {
   const of = op.raw(0)
-  return transposed(of, op.ints('perm') ?? [...of.shape.keys()].reverse())
-}
-
-function transposed(of: Tensor, perm: readonly number[]): Tensor {
+  const perm = op.ints('perm') ?? [...of.shape.keys()].reverse()
   checkDims(perm.length)
   const shape = perm.map((axis) => of.shape[axis] ?? notFollowed(`axis ${axis} is not there`))
   const elements = picked(of, shape, (at) => perm.map((_, axis) => at[perm.indexOf(axis)]!))
@@ -209,17 +213,11 @@ function picked(
   shape: readonly Dim[],
   from: (at: readonly number[]) => readonly number[],
 ): Dim[] | null {
-  if (of.elements === null || !areNumbers(of.shape) || !areNumbers(shape)) return null
-  const dims = of.shape
-  takeSteps(stepsOfElement * shape.reduce((count, dim) => count * dim, 1))
-  return Array.from({ length: shape.reduce((count, dim) => count * dim, 1) }, (_, index) => {
-    const at: number[] = []
-    for (let axis = shape.length - 1, rest = index; axis >= 0; axis--) {
-      at.unshift(rest % shape[axis]!)
-      rest = Math.floor(rest / shape[axis]!)
-    }
-    return of.elements![from(at).reduce((place, each, axis) => place * dims[axis]! + each, 0)]!
-  })
+  const { elements, shape: dims } = of
+  if (elements === null || !areNumbers(dims) || !areNumbers(shape)) return null
+  return positionsIn(shape).map(
+    (at) => elements[from(at).reduce((place, each, axis) => place * dims[axis]! + each, 0)]!,
+  )
 }
 
 const Concat: Rule = (op) => {
@@ -242,8 +240,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
       dependent(
         `one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit only one number of rows`,
       )
-    if (parts.some((part) => !sameRows(part.rows!, rows)))
-      dependent('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
+    if (parts.some((part) => !sameRows(part.rows!, rows))) ordersDiffer()
   }
   // What is empty ONNX Runtime leaves out, whatever its other dimensions are.
   const mayDiffer = (at: number) =>
@@ -272,19 +269,21 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
         shape,
         parts.flatMap(({ elements }) => elements!),
       )
-    if (parts.some(({ elements }) => elements?.some(ofRows)))
-      dependent('a value depends on the number of rows')
-    return tensor(type, shape, {
-      bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound,
-    })
+    if (parts.some(({ elements }) => elements?.some(ofRows))) dependsOnCount()
+    return tensor(type, shape, { bound: boundOfAll(parts) })
   }
   const columns = columnsOf(parts, axis)
   if (columns !== null) return tensor(type, shape, { rows, columns })
   return tensor(type, shape, {
     rows,
-    bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound,
+    bound: boundOfAll(parts),
     nonZero: parts.every(({ nonZero }) => nonZero),
   })
+}
+
+/** The bound of the elements of all; `null` if unknown. */
+function boundOfAll(parts: readonly Tensor[]): Dim | null {
+  return parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound
 }
 
 /** Places by entry of the last dimension, along which the components of indices are concatenated. */
@@ -292,8 +291,7 @@ function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | n
   if (parts.every(({ place, columns }) => place === null && columns === null)) return null
   const ofPart = ({ place, columns, shape }: Tensor): readonly (Place | null)[] => {
     const length = shape[axis]!
-    if (axis !== shape.length - 1 || typeof length !== 'number')
-      return dependent('a value depends on the places of rows in the batch')
+    if (axis !== shape.length - 1 || typeof length !== 'number') return dependsOnPlaces()
     return columns ?? Array.from({ length }, () => place)
   }
   return parts.flatMap(ofPart)
@@ -326,11 +324,8 @@ const Split: Rule = (op) => {
 
 /** Some of the entries along an axis without rows. @param start `null` if unknown. */
 function partOf(of: Tensor, axis: number, length: Dim, start: number | null, step = 1): Tensor {
-  const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
-  const elements =
-    start === null
-      ? null
-      : picked(of, shape, (at) => at.map((index, other) => (other === axis ? start + index * step : index)))
+  const shape = of.shape.with(axis, length)
+  const elements = start === null ? null : picked(of, shape, (at) => at.with(axis, start + at[axis]! * step))
   if (elements !== null) return withElements(of.type, shape, elements)
   return moved(of, shape, of.rows)
 }
@@ -416,7 +411,8 @@ function sliced(
 }
 
 /** Broadcasts a tensor to a shape. */
-function expanded(of: Tensor, target: readonly Dim[]): Tensor {
+const Expand: Rule = (op) => {
+  const [of, target] = [op.raw(0), op.counts(1, 'the shape')]
   checkDims(target.length)
   const rank = Math.max(of.shape.length, target.length)
   const ownAt = (axis: number) => of.shape[axis - rank + of.shape.length] ?? 1
@@ -442,43 +438,33 @@ function expanded(of: Tensor, target: readonly Dim[]): Tensor {
     }
     return broadcastDims(own, to) ?? notFollowed(`a length of ${shown(own)} cannot become ${shown(to)}`)
   })
-  if (rows === null)
-    rows = shape.some(ofRows)
-      ? (findRows(shape) ??
-        dependent(`the shape ${shownDims(shape)} is not a multiple of the number of rows`))
-      : null
-  const count = product(shape)
-  if (
-    of.elements !== null &&
-    areNumbers(shape) &&
-    areNumbers(of.shape) &&
-    typeof count === 'number' &&
-    count <= mostElements
-  ) {
+  if (rows === null && shape.some(ofRows)) rows = rowsOfShape(shape)
+  const { elements } = of
+  if (elements !== null && areNumbers(shape) && areNumbers(of.shape) && countOf(shape) <= mostElements) {
+    const places = broadcastPlaces(of.shape, shape)
     return withElements(
       of.type,
       shape,
-      broadcastPlaces(of.shape, shape).map((place) => of.elements![place]!),
+      places.map((place) => elements[place]!),
     )
   }
   return moved(of, shape, rows)
+}
+
+/** The rows of a shape that depends on their number. */
+function rowsOfShape(shape: readonly Dim[]): Rows {
+  return findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is not a multiple of the number of rows`)
 }
 
 const Tile: Rule = (op) => {
   const of = op.raw(0)
   const repeats = op.counts(1, 'repeats')
   const [copies] = repeats
-  if (
-    of.elements !== null &&
-    of.shape.length === 1 &&
-    typeof copies === 'number' &&
-    copies * of.elements.length <= mostElements
-  ) {
-    return withElements(
-      of.type,
-      [copies * of.elements.length],
-      Array.from({ length: copies }, () => of.elements!).flat(),
-    )
+  const { elements } = of
+  const isFlat = elements !== null && of.shape.length === 1
+  if (isFlat && typeof copies === 'number' && copies * elements.length <= mostElements) {
+    const repeated = Array.from({ length: copies }, () => elements).flat()
+    return withElements(of.type, [repeated.length], repeated)
   }
   let rows = of.rows
   const shape = of.shape.map((dim, axis) => {
@@ -521,9 +507,8 @@ const Pad: Rule = (op) => {
 }
 
 const Shape: Rule = (op) => {
-  const dims = op
-    .raw(0)
-    .shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
+  const { shape } = op.raw(0)
+  const dims = shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
   return withElements(elementType.int64, [dims.length], dims)
 }
 
@@ -531,27 +516,16 @@ const ConstantOfShape: Rule = (op) => {
   const value = op.attribute('value')?.tensor ?? { type: elementType.float32, elements: [0] }
   const given = op.raw(0)
   if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
-    return tensor(
-      value.type,
-      Array.from({ length: given.shape[0] }, (_, axis) => lengthOf(`${op.label} ${axis}`)),
-    )
+    const lengths = Array.from({ length: given.shape[0] }, (_, axis) => lengthOf(`${op.label} ${axis}`))
+    return tensor(value.type, lengths)
   }
   const shape = op.counts(0, 'the shape')
   const fill = value.elements?.[0] ?? null
   const nonZero = fill !== null && fill !== 0
-  if (shape.some(ofRows))
-    return tensor(value.type, shape, {
-      rows:
-        findRows(shape) ?? dependent(`the shape ${shownDims(shape)} is not a multiple of the number of rows`),
-      nonZero,
-    })
+  if (shape.some(ofRows)) return tensor(value.type, shape, { rows: rowsOfShape(shape), nonZero })
   const count = product(shape)
   if (fill !== null && typeof count === 'number' && count <= mostElements)
-    return withElements(
-      value.type,
-      shape,
-      Array.from({ length: count }, () => fill),
-    )
+    return withElements(value.type, shape, Array<Dim>(count).fill(fill))
   return tensor(value.type, shape, {
     nonZero,
     bound: fill !== null && Number.isInteger(fill) && fill >= 0 ? fill + 1 : null,
@@ -559,30 +533,24 @@ const ConstantOfShape: Rule = (op) => {
 }
 
 const Range: Rule = (op) => {
-  const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
-  const type = parts[0]!.type
-  if (parts.some((part) => part !== null && part.rows !== null))
-    dependent('how long it is depends on what the rows hold')
-  if (parts.some((part) => part !== null && part.elements === null))
-    return tensor(type, [lengthOf(`range ${op.label}`)])
-  const [start, limit, delta] = [
-    parts[0]!.elements![0]!,
-    parts[1]!.elements![0]!,
-    parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!,
-  ]
+  const parts = [op.raw(0), op.raw(1), ...(op.has(2) ? [op.raw(2)] : [])]
+  const { type } = parts[0]!
+  if (parts.some(({ rows }) => rows !== null)) dependent('how long it is depends on what the rows hold')
+  if (parts.some(({ elements }) => elements === null)) return tensor(type, [lengthOf(`range ${op.label}`)])
+  const [start, limit] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!]
+  const delta = parts[2] === undefined ? 1 : parts[2].elements![0]!
   if ([start, limit, delta].some(ofRows)) {
-    if (!isInteger(type)) return dependent('a value depends on the number of rows') // floats are counted up to 2^24
+    if (!isInteger(type)) return dependsOnCount() // floats are counted up to 2^24
     const per = perRow(limit)
-    if (start !== 0 || per === null || !isAtLeast(per, 1))
-      return dependent('a value depends on the number of rows')
+    if (start !== 0 || per === null || !isAtLeast(per, 1)) return dependsOnCount()
     if (delta === 1)
       return tensor(type, [limit], {
         rows: { axis: 0, outer: 1, inner: per },
         place: { stride: per, bound: per },
       })
     return isSame(delta, per)
-      ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } })
-      : dependent('a value depends on the places of rows in the batch')
+      ? tensor(type, [rowDim], { rows: rowsAt(0), place: { stride: per, bound: 1 } })
+      : dependsOnPlaces()
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
@@ -595,17 +563,11 @@ const Range: Rule = (op) => {
         )
       : tensor(type, [length])
   }
-  const isUp = delta === 1 && isAtLeast(start, 0)
-  const length = subtract(limit, start)
-  return tensor(
-    type,
-    [
-      delta === 1 && isWhole(length) && isAtLeast(length, 0)
-        ? length
-        : lengthOf('range', [start, limit, delta]),
-    ],
-    { bound: isUp ? limit : null },
-  )
+  const steps = subtract(limit, start)
+  const isKnown = delta === 1 && isWhole(steps) && isAtLeast(steps, 0)
+  return tensor(type, [isKnown ? steps : lengthOf('range', [start, limit, delta])], {
+    bound: delta === 1 && isAtLeast(start, 0) ? limit : null,
+  })
 }
 
 /** The indices of nonzero elements are places of rows if no element is 0. */
@@ -620,11 +582,9 @@ const NonZero: Rule = (op) => {
       return withElements(elementType.int64, [1, places.length], places)
     }
     const isFull = of.nonZero && shape.length === 1
-    return tensor(
-      elementType.int64,
-      [shape.length, isFull ? shape[0]! : lengthOf(`entries of ${op.label}`)],
-      { bound: shape.length === 1 ? shape[0]! : null },
-    )
+    const count = isFull ? shape[0]! : lengthOf(`entries of ${op.label}`)
+    const bound = shape.length === 1 ? shape[0]! : null
+    return tensor(elementType.int64, [shape.length, count], { bound })
   }
   if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1))
     return dependent('how many entries it gives depends on what the rows hold')
@@ -715,37 +675,36 @@ const triangle: Rule = (op) => {
   const of = op.data(0)
   apart(of, [of.shape.length - 1, of.shape.length - 2], 'keeps a triangle')
   if (op.has(1)) op.shared(1, 'the diagonal')
-  return tensor(of.type, of.shape, { rows: of.rows })
+  return like(of)
 }
 
 const Identity: Rule = (op) => op.value(0)!
 
 const Constant: Rule = (op) => {
   const of = op.attribute('value')?.tensor
-  if (of !== undefined)
-    return of.elements === null ? tensor(of.type, of.dims) : withElements(of.type, of.dims, of.elements)
-  const listed = (name: string, type: number) => {
-    const attribute = op.attribute(name)
-    if (attribute === null) return null
-    const elements = name.endsWith('s')
-      ? name === 'value_ints'
-        ? attribute.ints
-        : attribute.floats
-      : [(name === 'value_int' ? attribute.i : attribute.f)!]
-    return elements === undefined
-      ? notFollowed('it has too many numbers')
-      : withElements(type, name.endsWith('s') ? [elements.length] : [], elements)
+  if (of !== undefined) return constantOf(of)
+  const { int64, float32 } = elementType
+  const [int, float] = [op.attribute('value_int')?.i, op.attribute('value_float')?.f]
+  if (int !== undefined) return withElements(int64, [], [int])
+  if (float !== undefined) return withElements(float32, [], [float])
+  for (const [name, type, key] of [
+    ['value_ints', int64, 'ints'],
+    ['value_floats', float32, 'floats'],
+  ] as const) {
+    const list = op.attribute(name)
+    if (list === null) continue
+    const elements = list[key] ?? notFollowed('it has too many numbers')
+    return withElements(type, [elements.length], elements)
   }
-  const numbers =
-    listed('value_int', elementType.int64) ??
-    listed('value_ints', elementType.int64) ??
-    listed('value_float', elementType.float32) ??
-    listed('value_floats', elementType.float32)
-  if (numbers !== null) return numbers
   const strings = op.attribute('value_strings')?.strings
   if (strings !== undefined) return tensor(elementType.string, [strings.length])
   if (op.hasAttribute('value_string')) return tensor(elementType.string, [])
   return notFollowed('it has no value that can be read')
+}
+
+/** A tensor of the file. */
+export function constantOf({ type, dims, elements }: StoredTensor): Tensor {
+  return elements === null ? tensor(type, dims) : withElements(type, dims, elements)
 }
 
 /** Computed from a shape only, and so the same for all rows. */
@@ -771,7 +730,7 @@ export const movement: Rules = {
   Concat,
   Split,
   Slice,
-  Expand: (op) => expanded(op.raw(0), op.counts(1, 'the shape')),
+  Expand,
   Tile,
   Pad,
   'com.microsoft:Pad': Pad,

@@ -1,8 +1,17 @@
 import { lengthOf } from '../dims.ts'
-import { apart, broadcast, like, type Operation, type Rule, type Rules } from '../operation.ts'
+import {
+  along,
+  broadcast,
+  forEach,
+  like,
+  type Operation,
+  range,
+  type Rule,
+  type Rules,
+} from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
 import { dependent } from '../not-proved.ts'
-import { pool, quantisedMatMul } from './linear.ts'
+import { quantisedMatMul } from './linear.ts'
 import { joined } from './movement.ts'
 
 /**
@@ -74,12 +83,10 @@ const QLinearConcat: Rule = (op) => {
   return like(joined(parts, op.axis(parts[0]!.shape.length, 0))) // in numbers of another scale
 }
 
-const QLinearSoftmax: Rule = (op) => {
-  const of = op.data(0)
-  const axis = op.axis(of.shape.length, -1)
-  apart(of, op.int('opset', 13) < 13 ? [...of.shape.keys()].slice(axis) : [axis], 'compares entries')
-  return like(of)
-}
+const QLinearSoftmax = along((rank, op) => {
+  const axis = op.axis(rank, -1)
+  return op.int('opset', 13) < 13 ? range(axis, rank) : [axis]
+}, 'compares entries')
 
 /** `A`, its scale and zero point, `B` and its own, the addend, and the scale and zero point of the result. */
 const QGemm = quantisedMatMul({
@@ -102,21 +109,15 @@ const GatherBlockQuantized: Rule = (op) => {
 }
 
 export const quantisation: Rules = {
-  QuantizeLinear: quantised,
-  'com.microsoft:QuantizeLinear': quantised,
-  DequantizeLinear: dequantised,
-  'com.microsoft:DequantizeLinear': dequantised,
+  ...forEach(['QuantizeLinear', 'com.microsoft:QuantizeLinear'], quantised),
+  ...forEach(['DequantizeLinear', 'com.microsoft:DequantizeLinear'], dequantised),
   DynamicQuantizeLinear,
   'com.microsoft:DynamicQuantizeMatMul': DynamicQuantizeMatMul,
-  'com.microsoft:QLinearAdd': withScales(0, 3),
-  'com.microsoft:QLinearMul': withScales(0, 3),
+  ...forEach(['com.microsoft:QLinearAdd', 'com.microsoft:QLinearMul'], withScales(0, 3)),
   // condition, X, its scale and zero point, Y and its own, and those of the result
   'com.microsoft:QLinearWhere': withScales(1, 0, 4),
-  'com.microsoft:QLinearSigmoid': withScales(0),
-  'com.microsoft:QLinearLeakyRelu': withScales(0),
+  ...forEach(['com.microsoft:QLinearSigmoid', 'com.microsoft:QLinearLeakyRelu'], withScales(0)),
   'com.microsoft:QLinearSoftmax': QLinearSoftmax,
-  'com.microsoft:QLinearGlobalAveragePool': pool(true),
-  'com.microsoft:QLinearAveragePool': pool(false),
   'com.microsoft:QLinearConcat': QLinearConcat,
   'com.microsoft:QGemm': QGemm,
   'com.microsoft:GatherBlockQuantized': GatherBlockQuantized,

@@ -1,12 +1,15 @@
-import { add, product as productOf, type Dim } from '../dims.ts'
+import { add, areNumbers, product as productOf, type Dim } from '../dims.ts'
 import {
+  along,
   apart,
   axisIn,
   broadcast,
+  forEach,
   isInteger,
   like,
+  oneToOne,
+  range,
   rowsOnly,
-  together,
   type Rule,
   type Rules,
 } from '../operation.ts'
@@ -19,9 +22,6 @@ import { isWithin, withElements } from './arithmetic.ts'
  * separate if those axes are not theirs. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:
  * ContribOperators.md.
  */
-
-const range = (from: number, to: number) =>
-  Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 
 /** A tensor without some axes, or with length 1 there. */
 export function reduced(of: Tensor, given: readonly number[], keeps: boolean, type = of.type): Tensor {
@@ -46,14 +46,9 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
   return (op) => {
     const raw = op.raw(0)
     const keeps = op.int('keepdims', 1) !== 0
-    if (
-      raw.shape.length === 1 &&
-      raw.elements !== null &&
-      raw.elements.length > 0 &&
-      isInteger(raw.type) &&
-      fold !== null &&
-      op.int('noop_with_empty_axes', 0) === 0
-    ) {
+    const isNoop = op.int('noop_with_empty_axes', 0) !== 0
+    const isFlat = raw.shape.length === 1 && raw.elements !== null && raw.elements.length > 0
+    if (isFlat && isInteger(raw.type) && fold !== null && !isNoop) {
       const folded = fold(raw.elements)
       if (folded !== null && [...raw.elements, folded].every((element) => isWithin(element, raw.type)))
         return withElements(raw.type, keeps ? [1] : [], [folded])
@@ -61,13 +56,13 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
     const of = op.data(0)
     const axes = op.axes(of.shape.length, sinceInput) ?? []
     if (axes.length > 0) return reduced(of, axes, keeps)
-    return op.int('noop_with_empty_axes', 0) !== 0 ? like(of) : reduced(of, range(0, of.shape.length), keeps)
+    return isNoop ? like(of) : reduced(of, range(0, of.shape.length), keeps)
   }
 }
 
 /** Folds numbers as the element-wise operator of that name does with two. */
-const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) =>
-  all.every((each) => typeof each === 'number') ? with_(all as number[]) : null
+const folding = (of: (...all: number[]) => number) => (all: readonly Dim[]) =>
+  areNumbers(all) ? of(...all) : null
 /** `null` if a part of it would be rounded. */
 const sum = (all: readonly Dim[]) =>
   all.reduce<Dim | null>(
@@ -80,16 +75,12 @@ const sum = (all: readonly Dim[]) =>
  *
  * @param sinceSingle the version from which it is that axis alone.
  */
-function alongAxis(sinceSingle: number): Rule {
-  return (op) => {
-    const of = op.data(0)
-    const rank = of.shape.length
+const alongAxis = (sinceSingle: number): Rule =>
+  along((rank, op) => {
     const isSingle = op.version >= sinceSingle
     const axis = op.axis(rank, isSingle ? -1 : 1)
-    apart(of, isSingle ? [axis] : range(axis, rank), 'compares entries')
-    return like(of)
-  }
-}
+    return isSingle ? [axis] : range(axis, rank)
+  }, 'compares entries')
 
 /** Normalises over the last axes. Mean and deviation have length 1 there. */
 function layerNormalization(inputs: number): Rule {
@@ -147,26 +138,15 @@ const perImage: Rule = (op) => {
   return like(of)
 }
 
-const MeanVarianceNormalization: Rule = (op) => {
-  const of = op.data(0)
-  const axes =
-    op.ints('axes') ?? (op.version < 9 && op.int('across_channels', 0) === 1 ? [0, 1, 2, 3] : [0, 2, 3])
-  apart(
-    of,
-    axes.map((axis) => axisIn(axis, of.shape.length)),
-    'norms entries',
-  )
-  return like(of)
-}
+const MeanVarianceNormalization = along((rank, op) => {
+  const usual = op.version < 9 && op.int('across_channels', 0) === 1 ? [0, 1, 2, 3] : [0, 2, 3]
+  return (op.ints('axes') ?? usual).map((axis) => axisIn(axis, rank))
+}, 'norms entries')
 
-const CumSum: Rule = (op) => {
-  const of = op.data(0)
-  const axis = op.raw(1)
-  if (axis.elements === null || typeof axis.elements[0] !== 'number')
-    return notFollowed('the axis is not known from the graph')
-  apart(of, [axisIn(axis.elements[0], of.shape.length)], 'sums up')
-  return like(of)
-}
+const runningSum = along((rank, op) => {
+  const axis = op.raw(1).elements?.[0]
+  return [axisIn(typeof axis === 'number' ? axis : notFollowed('the axis is not known from the graph'), rank)]
+}, 'sums up')
 
 const Dropout: Rule = (op) => {
   const isTraining =
@@ -182,9 +162,7 @@ const Dropout: Rule = (op) => {
 const loss: Rule = (op) => {
   const [of, target] = [op.data(0), op.data(1)]
   if (op.has(2)) op.shared(2, 'weights')
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: target, axis: 0, what: 'the target' }]) // prettier-ignore
-  if (rows !== null && (of.rows === null || target.rows === null))
-    return dependent('inputs and targets are not one to one')
+  const rows = oneToOne('inputs and targets', { 'the input': of, 'the target': target })
   const reduction = op.string('reduction', 'mean')
   if (reduction === 'none') return [tensor(of.type, target.shape, { rows: target.rows }), like(of)]
   return rows === null
@@ -192,35 +170,16 @@ const loss: Rule = (op) => {
     : [op.fault('dependent', `it gives the ${reduction} of the losses of all rows`), like(of)]
 }
 
-const random: Rule = () => dependent('it draws random numbers, which differ in each run')
-
-const overLast =
-  (count: number): Rule =>
-  (op) => {
-    const of = op.data(0)
-    return reduced(of, range(of.shape.length - count, of.shape.length), false)
-  }
+const notFolded = ['ReduceMean', 'ReduceL1', 'ReduceL2', 'ReduceLogSum', 'ReduceLogSumExp', 'ReduceSumSquare']
+const randoms = ['RandomNormal', 'RandomNormalLike', 'RandomUniform', 'RandomUniformLike', 'Bernoulli', 'Multinomial'] // prettier-ignore
 
 export const reductions: Rules = {
-  ReduceMax: reduce(
-    18,
-    folding((all) => Math.max(...all)),
-  ),
-  ReduceMin: reduce(
-    18,
-    folding((all) => Math.min(...all)),
-  ),
+  ReduceMax: reduce(18, folding(Math.max)),
+  ReduceMin: reduce(18, folding(Math.min)),
   ReduceProd: reduce(18, productOf),
   ReduceSum: reduce(13, sum),
-  ReduceMean: reduce(18),
-  ReduceL1: reduce(18),
-  ReduceL2: reduce(18),
-  ReduceLogSum: reduce(18),
-  ReduceLogSumExp: reduce(18),
-  ReduceSumSquare: reduce(18),
-  Softmax: alongAxis(13),
-  LogSoftmax: alongAxis(13),
-  Hardmax: alongAxis(13),
+  ...forEach(notFolded, reduce(18)),
+  ...forEach(['Softmax', 'LogSoftmax', 'Hardmax'], alongAxis(13)),
   LpNormalization: alongAxis(1),
   LayerNormalization: layerNormalization(3),
   SimplifiedLayerNormalization: layerNormalization(2),
@@ -231,26 +190,16 @@ export const reductions: Rules = {
   InstanceNormalization: perImage,
   GroupNormalization: perImage,
   MeanVarianceNormalization,
-  LRN: (op) => {
+  LRN: along(() => [1], 'norms entries'),
+  CumSum: runningSum,
+  CumProd: runningSum,
+  Det: (op) => {
     const of = op.data(0)
-    apart(of, [1], 'norms entries')
-    return like(of)
+    return reduced(of, range(of.shape.length - 2, of.shape.length), false)
   },
-  CumSum,
-  CumProd: CumSum,
-  Det: overLast(2),
-  'com.microsoft:Inverse': (op) => {
-    const of = op.data(0)
-    apart(of, [of.shape.length - 1, of.shape.length - 2], 'inverts a matrix')
-    return like(of)
-  },
+  'com.microsoft:Inverse': along((rank) => [rank - 1, rank - 2], 'inverts a matrix'),
   Dropout,
   NegativeLogLikelihoodLoss: loss,
   SoftmaxCrossEntropyLoss: loss,
-  RandomNormal: random,
-  RandomNormalLike: random,
-  RandomUniform: random,
-  RandomUniformLike: random,
-  Bernoulli: random,
-  Multinomial: random,
+  ...forEach(randoms, () => dependent('it draws random numbers, which differ in each run')),
 }
