@@ -2,8 +2,13 @@ import type { Metric, Registry } from 'prom-client'
 import { requireFromPackage } from '../../base/own-package.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
-import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
-import { tritonFamilies, engineFamilies, modelFamilies } from './metric-families.ts'
+import {
+  metricFamilies,
+  type Labels,
+  type MetricFamily,
+  type Sample,
+  type Scraped,
+} from './metric-families.ts'
 import { unknownOption } from '../../options/plain-options.ts'
 
 /** Options of {@link prometheusMetrics}. */
@@ -116,8 +121,6 @@ function checkBuckets(name: string, bounds: unknown): void {
   if (!isGood) throw invalidArgument(`options.${name}`, 'ascending numbers above 0', bounds)
 }
 
-const families = [...tritonFamilies, ...modelFamilies, ...engineFamilies]
-
 /** An engine of this process or another. */
 export interface MeasuredEngine {
   /** Called once per scrape. */
@@ -141,7 +144,7 @@ class RegisteredEngines {
   readonly #registry: MetricRegistry
   readonly #engines = new Set<RegisteredEngine>()
   readonly #metrics: readonly RegisteredMetric[]
-  readonly #names = families.map(({ name }) => name)
+  readonly #names = metricFamilies.map(({ name }) => name)
   /** Pending reads of engines. An engine is not asked again while one is pending. */
   readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
   /** The statistics of the current scrape; the metric that is read first fetches them. */
@@ -149,7 +152,7 @@ class RegisteredEngines {
 
   private constructor(registry: MetricRegistry) {
     this.#registry = registry
-    this.#metrics = families.map((family) => new RegisteredMetric(family, () => this.#scrape()))
+    this.#metrics = metricFamilies.map((family) => new RegisteredMetric(family, () => this.#scrape()))
   }
 
   static in(registry: MetricRegistry): RegisteredEngines {
