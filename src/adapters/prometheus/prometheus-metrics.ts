@@ -251,12 +251,6 @@ function checkDistinct(one: Labels, other: Labels): void {
     )
 }
 
-/** The fields that a registry reads for its text. */
-interface MetricObject extends Pick<MetricFamily, 'name' | 'help' | 'type'> {
-  readonly aggregator: string
-  readonly values: Sample[]
-}
-
 /** A metric for prom-client that stores no values: it reads them on demand, and none can be set. */
 class RegisteredMetric {
   /** An OpenMetrics registry renames it. */
@@ -277,7 +271,8 @@ class RegisteredMetric {
     this.#scrape = scrape
   }
 
-  async get(): Promise<MetricObject> {
+  /** The fields that a registry reads for its text. */
+  async get() {
     const { name, help, type, aggregator } = this
     const values = (await this.#scrape()).flatMap((scraped) => samplesOf(this.#family, scraped))
     return { name, help, type, aggregator, values }
