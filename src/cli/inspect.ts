@@ -109,7 +109,13 @@ export interface Inspection extends Partial<Omit<OnnxFile, keyof ModelValues>>, 
 export async function inspectModel(path: string, run: boolean, limitMs: number): Promise<Inspection> {
   const file = await readModelFile(path)
   const needed = run || file === null || leavesOutTypes(file)
-  const opened = needed || leavesOutShapes(file) ? await attempt(() => openModel(path, limitMs)) : null
+  const opened =
+    needed || leavesOutShapes(file)
+      ? await openModel(path, limitMs).catch((error: unknown) => {
+          if (error instanceof InferenceError) return error
+          throw error
+        })
+      : null
   if (file === null && opened instanceof Error) throw opened
   const model = opened instanceof Error ? null : opened
   const values = completed(file, model)
@@ -128,15 +134,6 @@ export async function inspectModel(path: string, run: boolean, limitMs: number):
     problems: file === null ? [] : problemsOf(file),
     opened: model?.executor ?? null,
     ...(needed && opened instanceof Error ? { error: failureOf(opened) } : {}),
-  }
-}
-
-async function attempt<T>(work: () => Promise<T>): Promise<T | InferenceError> {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof InferenceError) return error
-    throw error
   }
 }
 
