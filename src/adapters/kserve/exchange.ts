@@ -82,13 +82,8 @@ export class Exchange {
       this.#held.take(bytes)
       this.#heldBytes += bytes
     }
-    const { maxDecompressedBytes, bodyTimeoutMs } = this.options
     const { signal, count } = this
-    return readBody(
-      this.request,
-      { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal, hold, count },
-      alignedAt,
-    )
+    return readBody(this.request, { ...this.options, maxBodyBytes, signal, hold, count }, alignedAt)
   }
 
   /**
