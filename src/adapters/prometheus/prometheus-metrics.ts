@@ -143,7 +143,7 @@ class RegisteredEngines {
   static readonly #of = new WeakMap<MetricRegistry, RegisteredEngines>()
   readonly #registry: MetricRegistry
   readonly #engines = new Set<RegisteredEngine>()
-  readonly #metrics: readonly RegisteredMetric[]
+  readonly #metrics: readonly ReturnType<typeof registeredMetric>[]
   readonly #names = metricFamilies.map(({ name }) => name)
   /** Pending reads of engines. An engine is not asked again while one is pending. */
   readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
@@ -152,7 +152,7 @@ class RegisteredEngines {
 
   private constructor(registry: MetricRegistry) {
     this.#registry = registry
-    this.#metrics = metricFamilies.map((family) => new RegisteredMetric(family, () => this.#scrape()))
+    this.#metrics = metricFamilies.map((family) => registeredMetric(family, () => this.#scrape()))
   }
 
   static in(registry: MetricRegistry): RegisteredEngines {
@@ -252,34 +252,22 @@ function checkDistinct(one: Labels, other: Labels): void {
 }
 
 /** A metric for prom-client that stores no values: it reads them on demand, and none can be set. */
-class RegisteredMetric {
-  /** An OpenMetrics registry renames it. */
-  name: string
-  readonly help: string
-  readonly type: MetricFamily['type']
-  readonly aggregator: string
-  readonly #family: MetricFamily
-  readonly #scrape: () => Promise<readonly Scraped[]>
-
-  constructor(family: MetricFamily, scrape: () => Promise<readonly Scraped[]>) {
-    const { name, help, type, aggregator = 'sum' } = family
-    this.name = name
-    this.help = help
-    this.type = type
-    this.aggregator = aggregator
-    this.#family = family
-    this.#scrape = scrape
+function registeredMetric(family: MetricFamily, scrape: () => Promise<readonly Scraped[]>) {
+  const { name, help, type, aggregator = 'sum' } = family
+  return {
+    /** An OpenMetrics registry renames it. */
+    name,
+    help,
+    type,
+    aggregator,
+    /** The fields that a registry reads for its text. */
+    async get() {
+      const values = (await scrape()).flatMap((scraped) => samplesOf(family, scraped))
+      return { name: this.name, help, type, aggregator, values }
+    },
+    /** Called by a registry's `resetMetrics()`. The counts belong to the engine, and continue. */
+    reset() {},
   }
-
-  /** The fields that a registry reads for its text. */
-  async get() {
-    const { name, help, type, aggregator } = this
-    const values = (await this.#scrape()).flatMap((scraped) => samplesOf(this.#family, scraped))
-    return { name, help, type, aggregator, values }
-  }
-
-  /** Called by a registry's `resetMetrics()`. The counts belong to the engine, and continue. */
-  reset(): void {}
 }
 
 /** Empty if the engine lacks the statistics: another process may have another version of this library. */
