@@ -30,16 +30,29 @@ export class ArrivalRecorder implements RequestObserver {
 
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
     if (this.#models !== null && !this.#models.has(model.name)) return null
-    this.#firstAtMs ??= facts.atMs
+    const { atMs } = facts // what is kept must not keep the data of the request
+    this.#firstAtMs ??= atMs
     const arrival = arrivalOf(model, facts, this.#firstAtMs)
     const isFirst = model.batching !== null && !this.#known.has(model)
     if (isFirst) this.#known.add(model)
     const open = this.#order.came({
       ...arrival,
-      afterAnswerUs: this.#answers.followedUs(facts.atMs),
+      afterAnswerUs: this.#answers.followedUs(atMs),
       config: isFirst ? recordedConfig(model.batching!) : undefined,
     })
-    return new RecordedRequest(this, model, open, facts.atMs)
+    const runs = {
+      decoded: () => void (open.end.decodedUs = us(this.#clock.nowMs() - atMs)),
+      ran: ({ batch }: ObservedRun) => this.#ran(open, batch),
+      passed: () => {},
+    }
+    return {
+      ...runs,
+      // What is run for it is no request of a caller's; where that is the model's own, for several callers at once, its runs are.
+      child: (of) =>
+        of === model ? { ...runs, child: () => null, shared: () => {}, ended: () => {} } : null,
+      shared: () => void (open.end.shared = true),
+      ended: (succeeded, reason) => this.#ended(open, atMs, succeeded, reason),
+    }
   }
 
   batchBegan(): void {}
@@ -47,68 +60,19 @@ export class ArrivalRecorder implements RequestObserver {
   batchEnded(): void {}
 
   /** A batch has run in which a request had a part: noted with the first one that is told of it. */
-  ran({ end }: OpenArrival, batch: ObservedBatch): void {
+  #ran({ end }: OpenArrival, batch: ObservedBatch): void {
     if (batch === this.#lastBatch || batch.moments === null) return
     this.#lastBatch = batch
     ;(end.runs ??= []).push(runOf(batch, batch.moments, this.#firstAtMs!))
   }
 
-  decoded({ end }: OpenArrival, atMs: number): void {
-    end.decodedUs = us(this.#clock.nowMs() - atMs)
-  }
-
-  ended(open: OpenArrival, atMs: number, succeeded: boolean, reason: unknown): void {
+  #ended(open: OpenArrival, atMs: number, succeeded: boolean, reason: unknown): void {
     const nowMs = this.#clock.nowMs()
     const tookUs = us(nowMs - atMs)
     this.#answers.given(nowMs)
     // Whatever else a request fails for is an error of the engine's.
     if (!succeeded && !(reason instanceof InferenceError)) open.end.cancelledUs = tookUs
     this.#order.ended(open, succeeded ? tookUs : null)
-  }
-}
-
-class RecordedRequest implements RequestObservation {
-  readonly #recorder: ArrivalRecorder
-  readonly #model: ObservedModel
-  readonly #open: OpenArrival
-  readonly #atMs: number
-
-  constructor(recorder: ArrivalRecorder, model: ObservedModel, open: OpenArrival, atMs: number) {
-    this.#recorder = recorder
-    this.#model = model
-    this.#open = open
-    this.#atMs = atMs
-  }
-
-  /** What is run for it is no request of a caller's; where that is the model's own, for several callers at once, its runs are. */
-  child(model: ObservedModel): RequestObservation | null {
-    if (model !== this.#model) return null
-    return {
-      child: () => null,
-      decoded: () => this.decoded(),
-      ran: (run) => this.ran(run),
-      shared: () => {},
-      passed: () => {},
-      ended: () => {},
-    }
-  }
-
-  decoded(): void {
-    this.#recorder.decoded(this.#open, this.#atMs)
-  }
-
-  ran({ batch }: ObservedRun): void {
-    this.#recorder.ran(this.#open, batch)
-  }
-
-  shared(): void {
-    this.#open.end.shared = true
-  }
-
-  passed(): void {}
-
-  ended(succeeded: boolean, reason: unknown): void {
-    this.#recorder.ended(this.#open, this.#atMs, succeeded, reason)
   }
 }
 
