@@ -226,8 +226,8 @@ function readOutputs(
 ): readonly RequestedOutput[] {
   const binary = parameters.flag('binary_data_output') ?? false
   const outputs = request.list('outputs', maxTensors) ?? []
-  const names = metadata.outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
-  if (outputs.length === 0) return allOutputs(metadata, names, binary)
+  if (outputs.length === 0) return allOutputs(metadata, binary)
+  const names = tensorsOf(metadata)
   return outputs.map((each, index) => {
     const where = `outputs[${index}]`
     const output = new Fields(each, where)
@@ -246,12 +246,12 @@ function readOutputs(
   })
 }
 
-/** All tensors of a model. The protocol cannot express other values, such as the maps of a classifier. */
-function allOutputs(
-  metadata: ModelMetadata,
-  names: readonly string[],
-  binary: boolean,
-): readonly RequestedOutput[] {
+/** The protocol cannot express other values, such as the maps of a classifier. */
+const tensorsOf = ({ outputs }: ModelMetadata): string[] =>
+  outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
+
+function allOutputs(metadata: ModelMetadata, binary: boolean): readonly RequestedOutput[] {
+  const names = tensorsOf(metadata)
   if (names.length > 0) return names.map((name) => ({ name, binary, classes: 0 }))
   throw invalidArgument(
     'outputs',
@@ -310,7 +310,6 @@ function callOf(
   dims: readonly number[],
   data: unknown,
 ): InferCall {
-  const names = metadata.outputs.filter((output) => isElementType(output.type)).map((output) => output.name)
   const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
-  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, names, true) }
+  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, true) }
 }
