@@ -36,7 +36,7 @@ export {
 export type { ServerFigures } from './observe/statistics-difference.ts'
 export { LateTimers } from './observe/model-stats.ts'
 export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
-export { isRecordedConfig, levelsOf } from './observe/arrivals/recorded-config.ts'
+export { isRecordedConfig, levelsOf } from './observe/arrivals/arrival.ts'
 export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.

@@ -1,17 +1,13 @@
 // Which metrics of Prometheus come from a statistic: found by giving each metric statistics that note what is read.
 import type { EngineStatistics } from '../../src/engine/engine-resources.ts'
 import type { ModelStatistics } from '../../src/observe/model-statistics.ts'
-import {
-  tritonFamilies,
-  engineFamilies,
-  modelFamilies,
-} from '../../src/adapters/prometheus/metric-families.ts'
+import { metricFamilies } from '../../src/adapters/prometheus/metric-families.ts'
 
 /** The metrics that read the statistic at a path, or anything below it. */
 export function metricsByStatistic(
   of: 'model' | 'engine',
 ): (path: string, hasRowsBelow: boolean) => string[] {
-  const read = [...tritonFamilies, ...modelFamilies, ...engineFamilies].map((family) => {
+  const read = metricFamilies.map((family) => {
     const model = new Set<string>()
     const engine = new Set<string>()
     family.samples({

@@ -166,6 +166,33 @@ export function printJson(value: unknown): void {
   process.stdout.write(`${text}\n`)
 }
 
+/** Prints a report as JSON or as text, and after it why it is incomplete, which sets the exit code. */
+export function printReport<Report extends { readonly error?: Failure }>(
+  report: Report,
+  asJson: boolean,
+  text: (report: Report) => string,
+): void {
+  if (asJson) printJson(report)
+  else process.stdout.write(text(report))
+  if (report.error === undefined) return
+  tell(report.error)
+  process.exitCode = report.error.exitCode
+}
+
+/** Rows of a name and its lines, of which the empty ones are left out. */
+export function tableText(
+  nameWidth: number,
+  rows: readonly (readonly [name: string, lines: readonly string[]])[],
+): string {
+  return rows
+    .flatMap(([name, lines]) =>
+      lines
+        .filter((text) => text !== '')
+        .map((text, index) => `${(index === 0 ? name : '').padEnd(nameWidth)}${oneLine(text)}\n`),
+    )
+    .join('')
+}
+
 /** Whether two paths lead to the same existing file. */
 export function isSameFile(path: string, other: string): boolean {
   try {

@@ -6,7 +6,7 @@ import {
   type AvailableMemory,
 } from '../base/available-resources.ts'
 import { InferenceEngine, type Capabilities, type ProviderCapability } from '../index.ts'
-import { tell, printJson, failureOf, type Failure, oneLine } from './command-line.ts'
+import { failureOf, printReport, tableText, type Failure } from './command-line.ts'
 
 /** `zerohop devices`: what models would run on, and why. */
 export const devices = new Command('devices')
@@ -14,14 +14,7 @@ export const devices = new Command('devices')
     'show what models run on here, and why: cores, GPUs, execution providers, executor and staging memory',
   )
   .option('-j, --json', 'print JSON', false)
-  .action(async ({ json }: { json: boolean }) => {
-    const report = await lookAround()
-    if (json) printJson(report)
-    else process.stdout.write(devicesText(report))
-    if (report.error === undefined) return
-    tell(report.error)
-    process.exitCode = report.error.exitCode
-  })
+  .action(async ({ json }: { json: boolean }) => printReport(await lookAround(), json, devicesText))
 
 /**
  * The result of `zerohop devices`: what an engine uses once it serves a model, and the result of trying the
@@ -64,7 +57,7 @@ const identity = Buffer.from(
 /** A report as text. */
 function devicesText(report: DeviceReport): string {
   const { cores, memory, cuda, executor, staging, native, providers, telemetry } = report
-  const rows: [name: string, lines: readonly string[]][] = [
+  return tableText(14, [
     ['cores', [`${cores.usable}${limits(cores)}`]],
     [
       'memory',
@@ -87,12 +80,7 @@ function devicesText(report: DeviceReport): string {
     ['staging', [`${staging.kind ?? 'none'}: ${staging.reason}`]],
     ['providers', providers.length === 0 ? ['not known without ONNX Runtime'] : providers.map(provider)],
     ['telemetry', [`${telemetry.off ? 'off' : 'on'}: ${telemetry.reason}`]],
-  ]
-  return rows
-    .flatMap(([name, lines]) =>
-      lines.map((text, index) => `${(index === 0 ? name : '').padEnd(14)}${oneLine(text)}\n`),
-    )
-    .join('')
+  ])
 }
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`

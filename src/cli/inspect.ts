@@ -1,11 +1,33 @@
+import { statSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
-import { cut } from '../errors.ts'
-import type { DeclaredValue, ExternalFile, TensorTotals } from '../onnx/read-onnx-file.ts'
-import { shownShape } from '../tensor/metadata.ts'
+import { cut, InferenceError, listNames } from '../errors.ts'
+import type { ModelMetadata } from '../index.ts'
+import { joiningAtLoad } from '../models/row-check/joining-at-load.ts'
+import type { DeclaredValue, ExternalFile, OnnxFile, TensorTotals } from '../onnx/read-onnx-file.ts'
+import { answerQuestions } from '../onnx/row-proof/prove-rows.ts'
+import { readGraph } from '../onnx/row-proof/read-graph.ts'
+import { resolveConfig } from '../options/model-config.ts'
+import { floatTolerance } from '../schedule/joining.ts'
+import {
+  bindingCarrier,
+  libraryCarrier,
+  type Carrier,
+  notStackable,
+  servable,
+  shownShape,
+} from '../tensor/metadata.ts'
 import { isElementType } from '../tensor/tensor.ts'
-import { tell, printJson, oneLine } from './command-line.ts'
-import { inspectModel, type Batching, type Inspection, type Serving } from './inspection.ts'
-import { openingLimitMs } from './open-in-child.ts'
+import { failureOf, oneLine, printReport, tableText, type Failure } from './command-line.ts'
+import {
+  completed,
+  leavesOutShapes,
+  leavesOutTypes,
+  readModelFile,
+  withShapes,
+  type ModelValues,
+} from './model-file.ts'
+import { openingLimitMs, openModel, type OpenedModel } from './open-in-child.ts'
 
 interface InspectOptions {
   readonly run: boolean
@@ -31,13 +53,7 @@ export const inspect = new Command('inspect')
     '\nWithout --run the model is opened only if its file is incomplete (types, or shapes of outputs, are missing,\nor it is an .ort file). Weights are not read.',
   )
   .action(async (path: string, { run, timeout, json }: InspectOptions) => {
-    const inspection = await inspectModel(path, run, timeout * 1000)
-    if (json) printJson(inspection)
-    else process.stdout.write(inspectionText(inspection))
-    const { error } = inspection
-    if (error === undefined) return
-    tell(error)
-    process.exitCode = error.exitCode
+    printReport(await inspectModel(path, run, timeout * 1000), json, inspectionText)
   })
 
 function seconds(text: string): number {
@@ -45,6 +61,159 @@ function seconds(text: string): number {
   if (Number.isFinite(value) && value > 0 && value <= 86_400) return value
   throw new InvalidArgumentError('Expected a number of seconds, at most a day.')
 }
+
+/** Whether requests share runs, if known. */
+interface Batching {
+  /** `null` if it takes a run of the model to know. */
+  readonly batchable: boolean | null
+  readonly reason: string
+  /** How it is known; see `metadata.joining`. */
+  readonly how: ModelMetadata['joining']['how']
+  /** The node at which rows meet, or that was not followed; `null` for none. */
+  readonly node: string | null
+  /** As in an engine; `null` if the model would have to run first, which was not requested. */
+  readonly maxBatchSize: number | null
+  readonly joining: ModelMetadata['joining'] | null
+}
+
+/** Whether an executor serves a model, by the types of its inputs and outputs. */
+interface Serving {
+  readonly serves: boolean
+  /** Why it does not serve the model. */
+  readonly reason: string | null
+  /** Outputs of types that it does not support. */
+  readonly leftOut: readonly { readonly name: string; readonly type: string }[]
+}
+
+/** The result of `zerohop inspect`. A file in ONNX Runtime's own format has to be opened for it. */
+export interface Inspection extends Partial<Omit<OnnxFile, keyof ModelValues>>, ModelValues<DeclaredValue> {
+  readonly path: string
+  readonly format: 'onnx' | 'ort'
+  readonly byteLength: number
+  readonly batching: Batching
+  readonly executors: { readonly native: Serving; readonly binding: Serving }
+  /** Problems that prevent loading, as far as the file shows. */
+  readonly problems: readonly string[]
+  /** How it was opened; `null` if it was not. */
+  readonly opened: OpenedModel['executor'] | null
+  /** Why it could not be opened, if that was requested. */
+  readonly error?: Failure
+}
+
+/**
+ * Inspects a model: its file, and what an engine finds, in a child process, if the file is incomplete or
+ * `run` is set.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD` if the file cannot be read.
+ */
+export async function inspectModel(path: string, run: boolean, limitMs: number): Promise<Inspection> {
+  const file = await readModelFile(path)
+  const needed = run || file === null || leavesOutTypes(file)
+  const opened =
+    needed || leavesOutShapes(file)
+      ? await openModel(path, limitMs).catch((error: unknown) => {
+          if (error instanceof InferenceError) return error
+          throw error
+        })
+      : null
+  if (file === null && opened instanceof Error) throw opened
+  const model = opened instanceof Error ? null : opened
+  const values = completed(file, model)
+  const absolute = resolve(path)
+  return {
+    ...file,
+    path: absolute,
+    format: file === null ? 'ort' : 'onnx',
+    byteLength: file?.byteLength ?? statSync(absolute).size,
+    ...values,
+    batching: model === null ? await provenBatching(absolute, values) : batchingOf(model),
+    executors: {
+      native: serving(path, values, libraryCarrier),
+      binding: serving(path, values, bindingCarrier),
+    },
+    problems: file === null ? [] : problemsOf(file),
+    opened: model?.executor ?? null,
+    ...(needed && opened instanceof Error ? { error: failureOf(opened) } : {}),
+  }
+}
+
+/** As an engine has found it. */
+function batchingOf({ metadata }: OpenedModel): Batching {
+  const { maxBatchSize, joining } = metadata
+  const { reason, how, node = null } = joining
+  const batchable =
+    maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(metadata) === null ? null : false
+  return { batchable, reason, how, node, maxBatchSize, joining }
+}
+
+/** From the file alone, as far as it suffices. */
+async function provenBatching(path: string, values: ModelValues<DeclaredValue>): Promise<Batching> {
+  const unknown = (reason: string, node: string | null = null): Batching => ({
+    batchable: null,
+    reason,
+    how: 'unknown',
+    node,
+    maxBatchSize: null,
+    joining: null,
+  })
+  if (leavesOutTypes(values)) return unknown('the file does not say the types of all inputs and outputs')
+  const untoldShape = [...values.inputs, ...values.outputs].find(({ shape }) => shape === null)
+  if (untoldShape !== undefined) return unknown(`the file does not say the shape of '${untoldShape.name}'`)
+  const { inputs, outputs } = withShapes(values) as ModelValues
+  const graph = {
+    note: () => '',
+    setNote: () => {},
+    prove: async (questions: Parameters<typeof answerQuestions>[1]) =>
+      answerQuestions(() => readGraph(path), questions),
+  }
+  const { joining, maxBatchSize } = (
+    await joiningAtLoad(
+      '',
+      resolveConfig('', { path }),
+      { inputs, outputs, unservableOutputs: [], executionProviders: [] },
+      floatTolerance,
+      graph,
+    )
+  ).metadata
+  const { rows, how, node = null, reason } = joining
+  return rows === 'unknown'
+    ? unknown(reason, node)
+    : { batchable: rows === 'independent', reason, how, node, maxBatchSize, joining }
+}
+
+function serving(path: string, values: ModelValues<DeclaredValue>, carrier: Carrier): Serving {
+  try {
+    return {
+      serves: true,
+      reason: null,
+      leftOut: servable(basename(path), withShapes(values), carrier).unservableOutputs,
+    }
+  } catch (error) {
+    return { serves: false, reason: (error as Error).message, leftOut: [] }
+  }
+}
+
+/** Operator domains that ONNX Runtime includes, besides ONNX's own. */
+const knownDomains = new Set([
+  'ai.onnx.ml', 'ai.onnx.training', 'ai.onnx.preview.training', 'com.microsoft', 'com.microsoft.experimental', 'com.microsoft.nchwc',
+  'com.microsoft.dml', 'com.ms.internal.nhwc', 'org.pytorch.aten',
+]) // prettier-ignore
+
+/** Problems in a model's file that prevent loading. */
+function problemsOf({ operators, functions, externalFiles, outputs }: OnnxFile): string[] {
+  const problems = externalFiles.flatMap(({ location, problem }) =>
+    problem === null ? [] : [`external data '${location}': ${problem}`],
+  )
+  const own = new Set(functions)
+  const unknown = Object.keys(operators).filter(
+    (name) => !knownDomains.has(domainOf(name)) && domainOf(name) !== '' && !own.has(name),
+  )
+  if (unknown.length > 0) problems.push(`operators that ONNX Runtime does not have: ${listNames(unknown)}`)
+  if (outputs.length === 0) problems.push('it has no outputs')
+  return problems
+}
+
+const domainOf = (operator: string): string => operator.slice(0, Math.max(0, operator.lastIndexOf(':')))
 
 /** Most operators listed. */
 const operatorsShown = 8
@@ -54,7 +223,7 @@ const mostText = 200
 /** An inspection as text: a table of what is known; empty fields are left out. */
 function inspectionText(inspection: Inspection): string {
   const { inputs, outputs, initializedInputs = [], batching, executors, problems, error } = inspection
-  const rows: [name: string, lines: readonly string[]][] = [
+  return tableText(12, [
     ['file', [`${inspection.path}, ${bytes(inspection.byteLength)}`]],
     ['format', formatOf(inspection)],
     ['made by', [line(`${inspection.producer?.name ?? ''} ${inspection.producer?.version ?? ''}`)]],
@@ -82,19 +251,7 @@ function inspectionText(inspection: Inspection): string {
     ['problems', problems],
     ['opened', opened(inspection)],
     ['not opened', error === undefined ? [] : [line(error.message)]],
-  ]
-  return rows
-    .map(([name, lines]) =>
-      table(
-        name,
-        lines.filter((text) => text !== ''),
-      ),
-    )
-    .join('')
-}
-
-function table(name: string, lines: readonly string[]): string {
-  return lines.map((text, index) => `${(index === 0 ? name : '').padEnd(12)}${oneLine(text)}\n`).join('')
+  ])
 }
 
 function formatOf({ format, irVersion, opsets = {} }: Inspection): string[] {

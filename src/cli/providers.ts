@@ -9,6 +9,7 @@ import { builtInCapability, describeDevice } from '../run/engine-providers.ts'
 import { openNativeOrt, type NativeOrt } from '../run/executors/native/native-ort.ts'
 import { openPlugin } from '../run/provider-plugins.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
+import { printJson } from './command-line.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
@@ -40,12 +41,9 @@ export const providers = new Command('providers')
     // One after the other, as each trial uses the cores.
     for (const plugin of [...given, ...found]) plugins.push(await tryPlugin(ort, plugin))
     const all = [...builtIn.all.map(builtInCapability), ...plugins]
-    process.stdout.write(
-      json
-        ? `${JSON.stringify(all, null, 2)}\n`
-        : `ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`,
-    )
-    if (find && !json) process.stdout.write(found.length === 0 ? installation : usage(plugins))
+    if (json) return printJson(all)
+    process.stdout.write(`ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`)
+    if (find) process.stdout.write(found.length === 0 ? installation : usage(plugins))
   })
 
 const installation = `

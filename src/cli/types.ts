@@ -63,14 +63,27 @@ export const types = new Command('types')
     await writeRepository(path, out)
   })
 
-/** Writes the types of the models that can be read, and reports the others. */
+/**
+ * Writes the types of the models of a Triton model repository that can be read, and reports the others. Of several
+ * versions of a model, the newest that is served counts.
+ */
 async function writeRepository(folder: string, out: string | undefined): Promise<void> {
-  const { source, unsupported, failures } = await repositoryTypes(folder)
-  if (source !== null) await write(source, out)
+  const { entries, unsupported, failures: unread } = await readRepository(folder)
+  const failures = [...unread]
+  const subjects: NamedSubject[] = []
+  for (const entry of entries) {
+    try {
+      subjects.push(await subjectOf(entry, folder))
+    } catch (error) {
+      if (!(error instanceof InferenceError)) throw error
+      failures.push(entry.atField(error))
+    }
+  }
+  if (subjects.length > 0) await write(repositorySource(subjects), out)
   for (const { model, message } of unsupported)
     tellLine(`skipped '${model}', which is for another backend: ${message}`)
   for (const failure of failures) tell(failureOf(failure))
-  if (failures.length === 0 && source !== null) return
+  if (failures.length === 0 && subjects.length > 0) return
   const left =
     failures.length === 0
       ? 'it has no models'
@@ -114,34 +127,6 @@ function interfaceName(name: string): string {
     throw new InvalidArgumentError('Expected the name of an interface, such as ResNet50.')
   if (namesInUse.includes(name)) throw new InvalidArgumentError('The written file uses that name itself.')
   return name
-}
-
-/** The types of a repository's models, and why some are left out. */
-interface RepositoryTypes {
-  /** `null` if there are no models. */
-  readonly source: string | null
-  /** Errors of models for other backends. */
-  readonly unsupported: readonly InferenceError[]
-  readonly failures: readonly InferenceError[]
-}
-
-/**
- * Reads the models of a Triton model repository and their configurations. Of several versions, the newest
- * that is served counts.
- */
-async function repositoryTypes(folder: string): Promise<RepositoryTypes> {
-  const { entries, unsupported, failures } = await readRepository(folder)
-  const errors = [...failures]
-  const subjects: NamedSubject[] = []
-  for (const entry of entries) {
-    try {
-      subjects.push(await subjectOf(entry, folder))
-    } catch (error) {
-      if (!(error instanceof InferenceError)) throw error
-      errors.push(entry.atField(error))
-    }
-  }
-  return { source: subjects.length === 0 ? null : repositorySource(subjects), unsupported, failures: errors }
 }
 
 /** A model as its requests see it. */

@@ -2,11 +2,9 @@ import { ownChannel } from './engine-events.ts'
 import type {
   ObservedBatch,
   ObservedModel,
-  ObservedRun,
   RequestFacts,
   RequestObservation,
   RequestObserver,
-  SharedAnswer,
 } from './request-observer.ts'
 
 /** A message of the channel `zerohop:request`: a request was made or settled. Times are those of `performance.now()`. */
@@ -51,7 +49,7 @@ let lastId = 0
 
 /** Notifies the subscribers of Node's diagnostics channels. An error that a subscriber throws becomes an uncaught exception of the process and does not reach the engine. */
 export const channelObserver: RequestObserver = {
-  begun: (model, facts) => new ChannelObservation(model, facts, null),
+  begun: (model, facts) => observed(model, facts, null),
   batchBegan: (batch) => publishBatch('began', batch),
   batchEnded: (batch) => publishBatch('ended', batch),
 }
@@ -64,43 +62,25 @@ function publishBatch(
     batchChannel.publish({ type, model: name, version, ...batch } satisfies BatchMessage)
 }
 
-class ChannelObservation implements RequestObservation {
-  readonly #message: Omit<RequestMessage, 'type' | 'atMs'>
-  readonly #batchIds: number[] = []
-
-  constructor(
-    { name, version }: ObservedModel,
-    { rows, options: { requestId }, atMs }: RequestFacts,
-    parentId: number | null,
-  ) {
-    this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }
-    if (requestChannel.hasSubscribers)
-      requestChannel.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
-  }
-
-  child(model: ObservedModel, facts: RequestFacts): RequestObservation {
-    return new ChannelObservation(model, facts, this.#message.id)
-  }
-
-  ran({ batch: { id } }: ObservedRun): void {
-    this.#batchIds.push(id)
-  }
-
-  shared({ batchId }: SharedAnswer): void {
-    this.#batchIds.push(batchId)
-  }
-
-  passed(): void {}
-
-  ended(succeeded: boolean, error: unknown): void {
-    if (!requestChannel.hasSubscribers) return
-    const message: RequestMessage = {
-      ...this.#message,
-      type: 'ended',
-      atMs: performance.now(),
-      succeeded,
-      batchIds: this.#batchIds,
-    }
-    requestChannel.publish(succeeded ? message : { ...message, error })
+function observed(
+  { name, version }: ObservedModel,
+  { rows, options: { requestId }, atMs }: RequestFacts,
+  parentId: number | null,
+): RequestObservation {
+  const about = { id: ++lastId, parentId, model: name, version, rows, requestId }
+  const batchIds: number[] = []
+  if (requestChannel.hasSubscribers)
+    requestChannel.publish({ ...about, type: 'begun', atMs } satisfies RequestMessage)
+  return {
+    child: (model, facts) => observed(model, facts, about.id),
+    ran: ({ batch }) => void batchIds.push(batch.id),
+    shared: ({ batchId }) => void batchIds.push(batchId),
+    passed: () => {},
+    ended: (succeeded, error) => {
+      if (!requestChannel.hasSubscribers) return
+      const atEndMs = performance.now()
+      const message: RequestMessage = { ...about, type: 'ended', atMs: atEndMs, succeeded, batchIds }
+      requestChannel.publish(succeeded ? message : { ...message, error })
+    },
   }
 }

@@ -23,16 +23,21 @@ export interface TraceSource {
   nowMs(): number
 }
 
+/** How the requests of one caller's request are traced. */
+interface Tracing {
+  readonly source: TraceSource
+  readonly settings: ResolvedTraceSettings
+  readonly writer: TraceWriter
+}
+
 type Moment = readonly [name: string, atMs: number]
 
 /** One trace: notes what becomes of a request, and hands it to the file once that has ended. */
 export class TracedRequest implements RequestObservation {
   readonly #id: number
-  readonly #source: TraceSource
+  readonly #tracing: Tracing
   readonly #model: ObservedModel
   readonly #facts: RequestFacts
-  readonly #settings: ResolvedTraceSettings
-  readonly #writer: TraceWriter
   readonly #parentId: number | null
   readonly #runs: ObservedRun[] = []
   #tensors: string[] = []
@@ -40,44 +45,34 @@ export class TracedRequest implements RequestObservation {
   #shared: SharedAnswer | null = null
   #passed: readonly Moment[] = []
 
-  private constructor(
-    source: TraceSource,
-    model: ObservedModel,
-    facts: RequestFacts,
-    settings: ResolvedTraceSettings,
-    writer: TraceWriter,
-    parentId: number | null,
-  ) {
-    this.#id = source.nextId()
-    this.#source = source
+  private constructor(tracing: Tracing, model: ObservedModel, facts: RequestFacts, parentId: number | null) {
+    this.#id = tracing.source.nextId()
+    this.#tracing = tracing
     this.#model = model
     this.#facts = facts
-    this.#settings = settings
-    this.#writer = writer
     this.#parentId = parentId
   }
 
   /** @returns `null` when there is no memory for another trace. */
   static begin(
-    source: TraceSource,
+    tracing: Tracing,
     model: ObservedModel,
     facts: RequestFacts,
-    settings: ResolvedTraceSettings,
-    writer: TraceWriter,
     parentId: number | null = null,
   ): TracedRequest | null {
-    source.account.begun++
-    if (!source.account.reserve(usualBytes)) {
-      source.account.dropped++
+    const { account } = tracing.source
+    account.begun++
+    if (!account.reserve(usualBytes)) {
+      account.dropped++
       return null
     }
-    const trace = new TracedRequest(source, model, facts, settings, writer, parentId)
+    const trace = new TracedRequest(tracing, model, facts, parentId)
     trace.#noteInputs()
     return trace
   }
 
   child(model: ObservedModel, facts: RequestFacts): TracedRequest | null {
-    return TracedRequest.begin(this.#source, model, facts, this.#settings, this.#writer, this.#id)
+    return TracedRequest.begin(this.#tracing, model, facts, this.#id)
   }
 
   decoded(decoded: ReadonlyMap<number, unknown>): void {
@@ -97,26 +92,45 @@ export class TracedRequest implements RequestObservation {
   }
 
   ended(succeeded: boolean, reason: unknown, answer: unknown): void {
-    const { account } = this.#source
-    const nowMs = this.#source.nowMs() // before what it takes to write it down
+    const { source, settings, writer } = this.#tracing
+    const { account } = source
+    const nowMs = source.nowMs() // before what it takes to write it down
     if (succeeded) this.#noteOutputs(answer)
     const error = succeeded ? null : reason instanceof InferenceError ? reason.code : 'cancelled'
-    const records = [
-      traceRecord(this.#model, this.#facts, {
-        id: this.#id,
-        parentId: this.#parentId,
-        runs: this.#runs,
-        shared: this.#shared,
-        error,
-      }),
-    ]
-    if (this.#settings.level.includes('TIMESTAMPS'))
+    const records = [this.#traceRecord(error)]
+    if (settings.level.includes('TIMESTAMPS'))
       records.push(timestampsRecord(this.#id, this.#moments(succeeded, nowMs)))
     const text = [...records, ...this.#tensors].join(',\n')
     if (this.#bytes === 0 || !account.reserve(text.length - this.#bytes)) {
       account.release(this.#bytes)
       account.dropped++
-    } else this.#writer.add(text, text.length, this.#settings.logFrequency)
+    } else writer.add(text, text.length, settings.logFrequency)
+  }
+
+  /**
+   * The first record of a trace: Triton's fields, and fields of ours that identify the request and its batches.
+   *
+   * @param error a code, or `'cancelled'`; `null` for a request that was answered.
+   */
+  #traceRecord(error: string | null): string {
+    const { name, version, metadata } = this.#model
+    const { rows, dims: givenDims, options } = this.#facts
+    const { requestId, priority, timeoutMs, deadlineMs, sequence } = options
+    let text = `{"id":${this.#id},"model_name":${JSON.stringify(name)},"model_version":${version}`
+    if (requestId !== undefined) text += `,"request_id":${JSON.stringify(requestId)}`
+    if (this.#parentId !== null) text += `,"parent_id":${this.#parentId}`
+    text += `,"rows":${rows}`
+    if (priority !== undefined) text += `,"priority":${priority}`
+    if (timeoutMs !== undefined) text += `,"timeout_ms":${timeoutMs}`
+    if (deadlineMs !== undefined) text += `,"deadline_ms":${deadlineMs}`
+    if (sequence !== undefined)
+      text += `,"sequence_id":${typeof sequence.id === 'number' ? sequence.id : JSON.stringify(String(sequence.id))}`
+    const dims = openDims(metadata.inputs, givenDims)
+    if (dims !== null) text += `,"dims":${JSON.stringify(dims)}`
+    if (error !== null) text += `,"error":${JSON.stringify(error)}`
+    if (this.#shared !== null) text += `,"shared":"${this.#shared.how}","batch_id":${this.#shared.batchId}`
+    if (this.#runs.length > 0) text += `,"batches":[${this.#runs.map(batchText).join(',')}]`
+    return `${text}}`
   }
 
   #moments(succeeded: boolean, nowMs: number): Moment[] {
@@ -170,10 +184,11 @@ export class TracedRequest implements RequestObservation {
       readonly data: unknown
     }[],
   ): void {
-    if (!this.#settings.level.includes('TENSORS') || this.#bytes === 0) return
+    const { source, settings } = this.#tracing
+    if (!settings.level.includes('TENSORS') || this.#bytes === 0) return
     try {
       const all = tensors()
-      const { account } = this.#source
+      const { account } = source
       const roughBytes = all.reduce((sum, { data }) => sum + tensorTextBytes(data), 0)
       if (!account.reserve(roughBytes)) return this.#giveUp()
       account.release(roughBytes)
@@ -192,7 +207,7 @@ export class TracedRequest implements RequestObservation {
 
   /** Goes on without memory; it is dropped in the end. */
   #giveUp(): void {
-    this.#source.account.release(this.#bytes)
+    this.#tracing.source.account.release(this.#bytes)
     this.#bytes = 0
     this.#tensors = []
   }
@@ -235,42 +250,8 @@ function nanoseconds(atMs: number): number {
   return Math.round(atMs * 1e6) + originNs
 }
 
-/** How a traced request ended, and what it took part in. */
-interface TraceEnd {
-  readonly id: number
-  readonly parentId: number | null
-  readonly runs: readonly ObservedRun[]
-  readonly shared: SharedAnswer | null
-  /** A code, or `'cancelled'`; `null` for one that was answered. */
-  readonly error: string | null
-}
-
-/** The first record of a trace: Triton's fields, and fields of ours that identify the request and its batches. */
-function traceRecord(
-  { name, version, metadata }: ObservedModel,
-  facts: RequestFacts,
-  { id, parentId, runs, shared, error }: TraceEnd,
-): string {
-  const { requestId, priority, timeoutMs, deadlineMs, sequence } = facts.options
-  let text = `{"id":${id},"model_name":${JSON.stringify(name)},"model_version":${version}`
-  if (requestId !== undefined) text += `,"request_id":${JSON.stringify(requestId)}`
-  if (parentId !== null) text += `,"parent_id":${parentId}`
-  text += `,"rows":${facts.rows}`
-  if (priority !== undefined) text += `,"priority":${priority}`
-  if (timeoutMs !== undefined) text += `,"timeout_ms":${timeoutMs}`
-  if (deadlineMs !== undefined) text += `,"deadline_ms":${deadlineMs}`
-  if (sequence !== undefined)
-    text += `,"sequence_id":${typeof sequence.id === 'number' ? sequence.id : JSON.stringify(String(sequence.id))}`
-  const dims = openDims(metadata.inputs, facts.dims)
-  if (dims !== null) text += `,"dims":${JSON.stringify(dims)}`
-  if (error !== null) text += `,"error":${JSON.stringify(error)}`
-  if (shared !== null) text += `,"shared":"${shared.how}","batch_id":${shared.batchId}`
-  if (runs.length > 0) text += `,"batches":[${runs.map(batchText).join(',')}]`
-  return `${text}}`
-}
-
 /** The record of its timestamps, in their order; none is before another that comes first on the way. */
-function timestampsRecord(id: number, moments: readonly (readonly [name: string, atMs: number])[]): string {
+function timestampsRecord(id: number, moments: readonly Moment[]): string {
   let lastNs = 0
   const shown = moments.map(([name, atMs]) => {
     lastNs = Math.max(lastNs, nanoseconds(atMs))

@@ -82,7 +82,8 @@ export class Traces implements RequestObserver, TraceSource {
     const sampling = this.#samplings.of(model.name)
     if (!sampling.takes()) return null
     const { settings } = sampling
-    const trace = TracedRequest.begin(this, model, facts, settings, this.#files.of(settings.file!))
+    const writer = this.#files.of(settings.file!)
+    const trace = TracedRequest.begin({ source: this, settings, writer }, model, facts)
     if (!sampling.isActive) this.#watch()
     return trace
   }
@@ -184,45 +185,39 @@ class TraceSamplings {
 
   /** What all settings would be with these: the engine's, and those of models that have some of their own. */
   preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings[] {
-    const engine = model === null ? this.#ofEngine(given) : this.#engine.settings
-    const models = new Map([...this.#models].map(([name, { given: own }]) => [name, own]))
-    if (model !== null) models.set(model, this.#ofModel(model, given))
+    const { engine, models } = this.#with(given, model)
     return [engine, ...[...models.values()].map((own) => withSettings(engine, own))]
   }
 
   update(given: GivenTraceSettings, model: string | null): void {
-    if (model === null) {
-      this.#engine.become(this.#ofEngine(given), given.count !== undefined)
-      for (const { given: own, sampling } of this.#models.values()) {
-        sampling.become(
-          withSettings(this.#engine.settings, own),
-          given.count !== undefined && own.count === undefined,
-        )
-      }
-      return
+    const { engine, models } = this.#with(given, model)
+    const recounts = given.count !== undefined
+    this.#engine.become(engine, recounts && model === null)
+    if (model !== null && !models.has(model)) this.#models.delete(model)
+    for (const [name, own] of models) {
+      const settings = withSettings(engine, own)
+      const known = this.#models.get(name)?.sampling
+      known?.become(settings, recounts && (model === null ? own.count === undefined : model === name))
+      this.#models.set(name, { given: own, sampling: known ?? new TraceSampling(settings) })
     }
-    const own = this.#ofModel(model, given)
-    if (Object.keys(own).length === 0) return void this.#models.delete(model)
-    const settings = withSettings(this.#engine.settings, own)
-    const known = this.#models.get(model)?.sampling
-    known?.become(settings, given.count !== undefined)
-    this.#models.set(model, { given: own, sampling: known ?? new TraceSampling(settings) })
   }
 
-  #ofEngine(given: GivenTraceSettings): ResolvedTraceSettings {
-    const asAtFirst = Object.fromEntries(
-      Object.entries(given).map(([name, value]) => [
+  /** The engine's settings and those that models have of their own, with these: what is `null` is as at first, or as the engine has it. */
+  #with(given: GivenTraceSettings, model: string | null) {
+    const models = new Map([...this.#models].map(([name, { given: own }]) => [name, own]))
+    const { settings } = this.#engine
+    if (model === null) {
+      const asAtFirst = Object.entries(given).map(([name, value]) => [
         name,
         value ?? this.#first[name as keyof ResolvedTraceSettings],
-      ]),
-    )
-    return { ...this.#engine.settings, ...asAtFirst }
-  }
-
-  /** What a model has of its own; what is `null` it has as the engine. */
-  #ofModel(model: string, given: GivenTraceSettings): GivenTraceSettings {
-    const all = Object.entries({ ...this.#models.get(model)?.given, ...given })
-    return Object.fromEntries(all.filter(([, value]) => value !== null))
+      ])
+      const engine: ResolvedTraceSettings = { ...settings, ...Object.fromEntries(asAtFirst) }
+      return { engine, models }
+    }
+    const all = Object.entries({ ...models.get(model), ...given }).filter(([, value]) => value !== null)
+    if (all.length === 0) models.delete(model)
+    else models.set(model, Object.fromEntries(all))
+    return { engine: settings, models }
   }
 }
 

@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { inspectModel, type Inspection } from '../../src/cli/inspection.ts'
+import { inspectModel, type Inspection } from '../../src/cli/inspect.ts'
 import * as small from '../models/small.ts'
 import { ortForm } from '../support/ort-form.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'

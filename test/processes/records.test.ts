@@ -15,7 +15,6 @@ import {
 import {
   answeredNumber,
   readAnswer,
-  readRequest,
   requestPieces,
   writeAnswer,
   writeRejection,
@@ -33,6 +32,7 @@ import { collectGarbage } from '../support/garbage.ts'
 import { repetitions } from '../support/full.ts'
 
 const record = new RecordWriter()
+const readRequest = (from: RecordReader) => doAll(requestPieces(from))
 
 /** The bytes of what was just written, with as many of 0xff before and behind it. */
 function written(margin = 0): { views: RecordViews; at: number; byteLength: number } {

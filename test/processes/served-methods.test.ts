@@ -1,8 +1,12 @@
 // Alone: it counts the objects of its process.
 import { expect, it } from 'vitest'
+import { doAll } from '../../src/base/slices.ts'
 import type { InferenceEngine } from '../../src/index.ts'
 import { ServedMethods } from '../../src/adapters/processes/served-client.ts'
 import { collectGarbage } from '../support/garbage.ts'
+
+const call = (methods: ServedMethods, ...of: Parameters<ServedMethods['begin']>) =>
+  doAll(methods.begin(...of)).result
 
 it('methods of a served engine keep nothing of models that clients have loaded and unloaded', async () => {
   const models = new Map<string, { state: string; version: number }>()
@@ -21,8 +25,8 @@ it('methods of a served engine keep nothing of models that clients have loaded a
   }
   const methods = new ServedMethods(engine as unknown as InferenceEngine)
   for (const name of ['a', 'b', 'c'])
-    expect(await methods.call('load', [name, { path: 'x' }])).toEqual({ version: 1 })
-  for (const name of ['a', 'c']) await methods.call('unload', [name])
+    expect(await call(methods, 'load', [name, { path: 'x' }])).toEqual({ version: 1 })
+  for (const name of ['a', 'c']) await call(methods, 'unload', [name])
   await new Promise(setImmediate)
   collectGarbage()
   expect(known.map((each) => each.deref()?.state)).toEqual([undefined, 'ready', undefined])
@@ -46,8 +50,8 @@ it('a load for which no client waits any more is ended, one for which another wa
   const [first, second] = [new AbortController(), new AbortController()]
   const config = { bytes: new Uint8Array(5000) }
   const results = [
-    methods.call('load', ['m', config], first.signal),
-    methods.call('load', ['m', { bytes: new Uint8Array(5000) }], second.signal),
+    call(methods, 'load', ['m', config], first.signal),
+    call(methods, 'load', ['m', { bytes: new Uint8Array(5000) }], second.signal),
   ]
   expect(loads).toHaveLength(1)
   first.abort(new Error('it has gone'))
@@ -56,17 +60,17 @@ it('a load for which no client waits any more is ended, one for which another wa
   second.abort(new Error('so has the other'))
   await expect(results[1]).rejects.toThrow('so has the other')
   expect(loads[0]!.signal.aborted).toBe(true)
-  const third = methods.call('load', ['m', config]) // not the one that is ended
+  const third = call(methods, 'load', ['m', config]) // not the one that is ended
   expect(loads).toHaveLength(2)
   loads[1]!.done()
   expect(await third).toEqual({ version: 1 })
   const other = new AbortController()
-  expect(await methods.call('load', ['m', { bytes: new Uint8Array(5000) }], other.signal)).toEqual({
+  expect(await call(methods, 'load', ['m', { bytes: new Uint8Array(5000) }], other.signal)).toEqual({
     version: 1,
   })
   other.abort() // it is loaded, for all
   expect(loads.map(({ signal }) => signal.aborted)).toEqual([true, false])
-  void methods.call('load', ['m', { bytes: new Uint8Array(5000).fill(1) }])
+  void call(methods, 'load', ['m', { bytes: new Uint8Array(5000).fill(1) }])
   expect(loads).toHaveLength(3)
 })
 
@@ -76,7 +80,7 @@ it('the bytes of a model are not kept by methods that know it is loaded', async 
   const load = () => {
     const bytes = new Uint8Array(2_000_000)
     known.push(new WeakRef(bytes.buffer))
-    const result = methods.call('load', ['m', { bytes }])
+    const result = call(methods, 'load', ['m', { bytes }])
     loads[0]!.done()
     return result
   }

@@ -3,7 +3,7 @@ import Module from 'node:module'
 import { AggregatorRegistry, Counter, Registry } from 'prom-client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { EngineStatistics, InferenceEngine, Model } from '../../src/index.ts'
-import { batchSizeSamples } from '../../src/adapters/prometheus/metric-family.ts'
+import { batchSizeSamples } from '../../src/adapters/prometheus/metric-families.ts'
 import {
   prometheusMetrics,
   type PrometheusOptions,

@@ -326,9 +326,8 @@ it('a trace of a request ends with it, and not with what it takes to write its t
     file: 'f',
     logFrequency: 0,
   } as const
-  const trace = TracedRequest.begin(source, model, facts, settings, {
-    add: (text: string) => texts.push(text),
-  } as never)!
+  const writer = { add: (text: string) => texts.push(text) } as never
+  const trace = TracedRequest.begin({ source, settings, writer }, model, facts)!
   const answer = {
     get y() {
       nowMs += 100

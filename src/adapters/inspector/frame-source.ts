@@ -1,6 +1,5 @@
 import type { InferenceEngine } from '../../engine.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
-import type { ModelVersionStatus } from '../../engine/loaded.ts'
 import { cut } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import type { LatencyDistribution, ModelCapacity, ModelStatistics } from '../../observe/model-statistics.ts'
@@ -24,11 +23,10 @@ import type {
 } from './frame.ts'
 
 /** A snapshot of an engine. */
-interface Look {
+interface Look extends Pick<EngineStatistics, 'eventLoopDelay'> {
   /** By this process's clock. */
   readonly atMs: number
   readonly models: ReadonlyMap<string, ModelLook>
-  readonly eventLoopDelay: EngineStatistics['eventLoopDelay']
 }
 
 /** Most models in a frame. */
@@ -89,8 +87,8 @@ export class FrameSource {
       intervalMs: this.#intervalMs,
       windowMs,
       all: {
-        waiting: sumOf(looks, ({ waiting }) => waiting),
-        running: sumOf(looks, ({ running }) => running),
+        waiting: looks.reduce((sum, look) => sum + look.waiting, 0),
+        running: looks.reduce((sum, look) => sum + look.running, 0),
         window:
           before === null
             ? null
@@ -124,10 +122,6 @@ function stagingOf({ staging, functionStaging }: EngineStatistics): StagingFrame
     const { kind, usedBytes, highWaterBytes, reservedBytes, limitBytes, fallbacks } = stats
     return [{ pool, kind, usedBytes, highWaterBytes, reservedBytes, limitBytes, fallbacks }]
   })
-}
-
-function sumOf(looks: readonly ModelLook[], of: (look: ModelLook) => number): number {
-  return looks.reduce((sum, look) => sum + of(look), 0)
 }
 
 /** Most ended batches in a frame, and most running ones. */
@@ -208,34 +202,20 @@ function endedBatch(batch: ObservedBatch): EndedBatch {
 }
 
 /** A snapshot of one version of a model. */
-interface ModelLook {
+interface ModelLook extends Pick<
+  ModelFrame,
+  'name' | 'version' | 'state' | 'serves' | 'waiting' | 'running' | 'maxBatchSize'
+> {
   /** Unique among all versions of all models. */
   readonly key: string
-  readonly name: string
-  readonly version: number
-  readonly state: ModelVersionStatus['state']
-  readonly serves: boolean
-  readonly waiting: number
-  readonly running: number
-  readonly maxBatchSize: number
   /** `null` until it has been opened. */
   readonly statistics: ModelStatistics | null
-}
-
-/** The part of an engine that looks up models. */
-interface HasModels {
-  models(): readonly {
-    readonly name: string
-    readonly version: number
-    readonly versions: readonly ModelVersionStatus[]
-  }[]
-  model(name: string, version: number): { capacity(): ModelCapacity }
 }
 
 const mostInstances = 64
 
 /** All versions of an engine's models, in the engine's order. */
-function modelLooks(engine: HasModels, { models }: EngineStatistics): Map<string, ModelLook> {
+function modelLooks(engine: InspectedEngine, { models }: EngineStatistics): Map<string, ModelLook> {
   const looks = new Map<string, ModelLook>()
   for (const { name, version: serving, versions } of engine.models()) {
     for (const { version, state } of versions) {
@@ -260,18 +240,13 @@ function modelLooks(engine: HasModels, { models }: EngineStatistics): Map<string
 
 /** The frame of a model, from its snapshot and the one before. */
 function modelFrame(look: ModelLook, earlier: ModelLook | undefined, windowMs: number | null): ModelFrame {
-  const { name, version, state, serves, waiting, running, maxBatchSize, statistics } = look
+  const { key: _, statistics, ...shown } = look
   const span = spanOfLook(look, earlier)
   const busyBefore = new Map(span?.before.instances.map((instance) => [instance.name, instance.busyMs]))
   return {
-    name: shownName(name),
-    version,
-    state,
-    serves,
+    ...shown,
+    name: shownName(shown.name),
     isPipeline: statistics?.steps !== undefined,
-    waiting,
-    running,
-    maxBatchSize,
     answeredCount: statistics?.inferenceStats.success.count ?? 0,
     failures: statistics === null ? {} : failuresOf(statistics),
     instanceCount: statistics?.instanceCount ?? 0,
@@ -312,7 +287,7 @@ function busiestFirst(
 }
 
 /** Empty for a model that has no capacity to report yet. */
-function capacityOf(engine: HasModels, name: string, version: number): Partial<ModelCapacity> {
+function capacityOf(engine: InspectedEngine, name: string, version: number): Partial<ModelCapacity> {
   try {
     return engine.model(name, version).capacity()
   } catch {

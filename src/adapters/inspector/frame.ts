@@ -1,3 +1,6 @@
+import type { StagingStats } from '../../native/staging-pool.ts'
+import type { WorkerStatistics } from '../../observe/model-statistics.ts'
+
 /**
  * What the page receives at each interval. A window begins at the frame before, whichever pages received
  * that.
@@ -113,20 +116,14 @@ export interface EndedBatch extends RunningBatch {
   readonly wholeUs: number | null
 }
 
-interface WorkerFrame {
+interface WorkerFrame extends Pick<WorkerStatistics, 'instances' | 'busyShare' | 'restarts'> {
   readonly name: string
-  readonly instances: number
-  readonly busyShare: number
-  readonly restarts: number
 }
 
 /** Staging memory of models or of functions. */
-export interface StagingFrame {
+export interface StagingFrame extends Pick<
+  StagingStats,
+  'kind' | 'usedBytes' | 'highWaterBytes' | 'reservedBytes' | 'limitBytes' | 'fallbacks'
+> {
   readonly pool: string
-  readonly kind: string
-  readonly usedBytes: number
-  readonly highWaterBytes: number
-  readonly reservedBytes: number
-  readonly limitBytes: number
-  readonly fallbacks: number
 }

@@ -82,13 +82,8 @@ export class Exchange {
       this.#held.take(bytes)
       this.#heldBytes += bytes
     }
-    const { maxDecompressedBytes, bodyTimeoutMs } = this.options
     const { signal, count } = this
-    return readBody(
-      this.request,
-      { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal, hold, count },
-      alignedAt,
-    )
+    return readBody(this.request, { ...this.options, maxBodyBytes, signal, hold, count }, alignedAt)
   }
 
   /**
@@ -110,20 +105,61 @@ export class Exchange {
   /** Sends the answer, unless the client has gone. */
   async send(reply: Reply): Promise<void> {
     if (this.#gone.signal.aborted || this.#response.destroyed || this.#response.headersSent) return
-    const { compressFromBytes, bodyTimeoutMs } = this.options
-    const gone = this.#gone.signal
-    const sent =
-      reply.headers?.['connection'] === 'close'
-        ? sendLast(
-            this.request,
-            this.#response,
-            reply,
-            this.#dropsRest ? 0 : this.#begunAtMs + bodyTimeoutMs,
-            gone,
-          )
-        : send(this.request, this.#response, reply, compressFromBytes, gone)
+    const sent = reply.headers?.['connection'] === 'close' ? this.#sendLast(reply) : this.#send(reply)
     await sent.catch(() => {}) // the client has gone meanwhile
     if (this.#dropsRest) this.request.socket.destroy() // it would be read until the client has taken the answer
+  }
+
+  /** Resolves when the answer has been sent or the client has gone. */
+  async #send({ status, headers = {}, parts }: Reply): Promise<void> {
+    const response = this.#response
+    const gone = this.#gone.signal
+    const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    const encoding =
+      length >= this.options.compressFromBytes
+        ? acceptedEncoding(this.request.headers['accept-encoding'])
+        : 'identity'
+    const sent = finished(response, { signal: gone })
+    if (encoding === 'identity') {
+      response.writeHead(status, { ...headers, 'content-length': length })
+      if (length <= joinedBytes) response.end(parts.length === 1 ? parts[0] : Buffer.concat(parts))
+      else {
+        response.cork()
+        for (const part of parts) response.write(part)
+        response.end()
+        response.uncork()
+      }
+    } else {
+      response.writeHead(status, { ...headers, 'content-encoding': encoding, vary: 'accept-encoding' })
+      const options = { level: constants.Z_BEST_SPEED }
+      const encoder = encoding === 'gzip' ? createGzip(options) : createDeflate(options)
+      encoder.pipe(response)
+      gone.addEventListener('abort', () => encoder.destroy())
+      for (const part of parts) encoder.write(part)
+      encoder.end()
+    }
+    await sent
+  }
+
+  /**
+   * Sends the last answer of a connection while its request may still be arriving. It reads and drops the rest
+   * of the request until that has come, or its time is over. Closing earlier could lose the answer before the
+   * client reads it.
+   */
+  async #sendLast({ status, headers, parts }: Reply): Promise<void> {
+    const { request } = this
+    const response = this.#response
+    const gone = this.#gone.signal
+    const all = Buffer.concat(parts)
+    response.writeHead(status, { ...headers, 'content-length': all.byteLength })
+    response.write(all)
+    const leftMs = Math.ceil(this.#begunAtMs + this.options.bodyTimeoutMs - performance.now())
+    if (!request.complete && !this.#dropsRest && leftMs > 0) {
+      const signal = AbortSignal.any([AbortSignal.timeout(leftMs), gone])
+      await finished(request.resume(), { signal }).catch(() => {})
+    }
+    response.end()
+    await finished(response, { signal: gone })
   }
 
   end(): void {
@@ -261,35 +297,16 @@ export async function readBody(
       'The body was already read. Mount kserve() before any middleware that parses bodies.',
     )
   const declared = request.headers['content-length']
-  const { maxBodyBytes } = limits
+  const { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal, hold, count } = limits
   if (Number(declared ?? 0) > maxBodyBytes) throw tooLarge('maxBodyBytes', maxBodyBytes)
-  if (decoder === undefined || declared === '0')
-    return receive(
-      request,
-      null,
-      declared === undefined ? undefined : Number(declared),
-      'maxBodyBytes',
-      limits,
-      alignedAt,
-    )
-  const limit = limits.maxDecompressedBytes < maxBodyBytes ? 'maxDecompressedBytes' : 'maxBodyBytes'
-  return receive(request, decoder({ chunkSize: 65_536 }), undefined, limit, limits, alignedAt)
-}
-
-/**
- * @param said Content-Length.
- * @param limit the limits, and the count of bytes.
- */
-function receive(
-  request: IncomingMessage,
-  decoder: Transform | null,
-  said: number | undefined,
-  limit: 'maxBodyBytes' | 'maxDecompressedBytes',
-  limits: BodyLimits,
-  alignedAt: number,
-): Promise<Uint8Array> {
-  const { [limit]: mostBytes, bodyTimeoutMs, signal, hold, count } = limits
-  const source = decoder === null ? request : request.pipe(decoder)
+  const decompressor = declared === '0' ? undefined : decoder?.({ chunkSize: 65_536 })
+  const source = decompressor === undefined ? request : request.pipe(decompressor)
+  const said = decompressor === undefined && declared !== undefined ? Number(declared) : undefined
+  const limit =
+    decompressor !== undefined && maxDecompressedBytes < maxBodyBytes
+      ? 'maxDecompressedBytes'
+      : 'maxBodyBytes'
+  const mostBytes = limits[limit]
   const before = (alignment - (alignedAt % alignment)) % alignment
   return new Promise((resolve, reject) => {
     const most = before + (said ?? mostBytes)
@@ -300,7 +317,7 @@ function receive(
       reading.ended(request)
       source.off('data', onData).off('end', onEnd)
       request.off('data', onChunk).off('error', onGone).off('close', onGone)
-      if (decoder !== null) request.unpipe(decoder.destroy()).resume()
+      if (decompressor !== undefined) request.unpipe(decompressor.destroy()).resume()
       signal.removeEventListener('abort', onAbort)
       settle()
     }
@@ -313,7 +330,7 @@ function receive(
     const onChunk = (chunk: Buffer) => {
       try {
         count(chunk.length)
-        if (decoder === null) reading.came(request, chunk.length)
+        if (decompressor === undefined) reading.came(request, chunk.length)
       } catch (error) {
         request.pause() // else chunks that have already come would still be read
         fail(error)
@@ -346,7 +363,7 @@ function receive(
     signal.addEventListener('abort', onAbort)
     source.on('data', onData).on('end', onEnd)
     request.on('data', onChunk).on('error', onGone).on('close', onGone)
-    decoder?.on('error', (error) =>
+    decompressor?.on('error', (error) =>
       fail(new HttpFailure(400, `The body does not match its Content-Encoding: ${error.message}.`)),
     )
   })
@@ -387,65 +404,6 @@ export function jsonReply(value: unknown, status = 200, headers: Reply['headers'
 
 /** An answer with a status only. */
 export const emptyReply: Reply = { status: 200, parts: [] }
-
-/** Sends an answer, and resolves when it has been sent or `gone` fires. */
-async function send(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { status, headers = {}, parts }: Reply,
-  compressFromBytes: number,
-  gone: AbortSignal,
-): Promise<void> {
-  const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  const encoding =
-    length >= compressFromBytes ? acceptedEncoding(request.headers['accept-encoding']) : 'identity'
-  const sent = finished(response, { signal: gone })
-  if (encoding === 'identity') {
-    response.writeHead(status, { ...headers, 'content-length': length })
-    if (length <= joinedBytes) response.end(parts.length === 1 ? parts[0] : Buffer.concat(parts))
-    else writeAll(response, parts)
-  } else {
-    response.writeHead(status, { ...headers, 'content-encoding': encoding, vary: 'accept-encoding' })
-    const options = { level: constants.Z_BEST_SPEED }
-    const encoder = encoding === 'gzip' ? createGzip(options) : createDeflate(options)
-    encoder.pipe(response)
-    gone.addEventListener('abort', () => encoder.destroy())
-    for (const part of parts) encoder.write(part)
-    encoder.end()
-  }
-  await sent
-}
-
-/**
- * Sends the last answer of a connection while its request may still be arriving. It reads and drops the rest
- * of the request until that has come, or until `untilMs`. Closing earlier could lose the answer before the
- * client reads it.
- */
-async function sendLast(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { status, headers, parts }: Reply,
-  untilMs: number,
-  gone: AbortSignal,
-): Promise<void> {
-  const all = Buffer.concat(parts)
-  response.writeHead(status, { ...headers, 'content-length': all.byteLength })
-  response.write(all)
-  const leftMs = Math.ceil(untilMs - performance.now())
-  if (!request.complete && leftMs > 0)
-    await finished(request.resume(), { signal: AbortSignal.any([AbortSignal.timeout(leftMs), gone]) }).catch(
-      () => {},
-    )
-  response.end()
-  await finished(response, { signal: gone })
-}
-
-function writeAll(response: ServerResponse, parts: Reply['parts']): void {
-  response.cork()
-  for (const part of parts) response.write(part)
-  response.end()
-  response.uncork()
-}
 
 /** The encoding that the client prefers: gzip, deflate or none. */
 function acceptedEncoding(header: string | string[] | undefined): 'gzip' | 'deflate' | 'identity' {

@@ -6,19 +6,7 @@ import type { Feeds, FeedValue } from '../../options/model-signature.ts'
 import { batchAxisOf, type ModelMetadata, shownShape, type ValueMetadata } from '../../tensor/metadata.ts'
 import { byteLengthOf, elementCount, type ElementType, isElementType, putValue } from '../../tensor/tensor.ts'
 import { HttpFailure } from './exchange.ts'
-import {
-  countIn,
-  fieldOf,
-  type Fields,
-  fieldsOf,
-  fieldsPieces,
-  flagIn,
-  given,
-  isText,
-  listIn,
-  parametersIn,
-  textIn,
-} from './json-fields.ts'
+import { Fields, fieldsPieces, isText } from './json-fields.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 import { binaryElements, datatypes, jsonElements, onlyElement, typeOfDatatype } from './tensor-elements.ts'
 
@@ -58,28 +46,18 @@ export function* readInferCall(
       { hint: 'Send tensors as binary data (binary_data_size)' },
     )
   const request = yield* fieldsPieces(json, options)
-  const parameters = parametersIn(request, '')
-  const id = textIn(request, 'id', '', maxNameLength)
-  const limits: TensorLimits = options
+  const { parameters } = request
+  const id = request.text('id', maxNameLength)
   return {
     id,
-    feeds: yield* readInputs(request, body.subarray(json.byteLength), metadata, limits),
-    options: {
-      ...readParameters(parameters, maxNameLength),
-      ...(id === undefined || id === '' ? {} : { requestId: id }),
-    },
-    outputs: readOutputs(request, parameters, metadata, limits),
+    feeds: yield* readInputs(request, body.subarray(json.byteLength), metadata, options),
+    options: { ...readParameters(parameters, maxNameLength), requestId: id === '' ? undefined : id },
+    outputs: readOutputs(request, parameters, metadata, options),
   }
 }
 
 /** Most dimensions of a tensor. */
 const mostDims = 32
-
-/** Limits on inputs and outputs. */
-type TensorLimits = Pick<
-  ResolvedKserveOptions,
-  'maxTensors' | 'maxNameLength' | 'maxJsonBytes' | 'maxJsonValues'
->
 
 /**
  * The inputs of a request as feeds, in pieces.
@@ -91,25 +69,22 @@ function* readInputs(
   request: Fields,
   binary: Uint8Array,
   metadata: ModelMetadata,
-  limits: TensorLimits,
+  options: ResolvedKserveOptions,
 ): Pieces<Record<string, FeedValue>> {
-  const { maxTensors, maxNameLength, maxJsonBytes } = limits
-  const inputs = given(listIn(request, 'inputs', '', maxTensors), 'inputs', 'an array of tensors')
+  const { maxTensors, maxNameLength, maxJsonBytes } = options
+  const inputs = request.given('inputs', request.list('inputs', maxTensors), 'an array of tensors')
   const feeds: Record<string, FeedValue> = {}
   let at = 0
   for (const [index, each] of inputs.entries()) {
-    const where = `inputs[${index}]`
-    const input = fieldsOf(where, each)
-    const name = given(
-      textIn(input, 'name', `${where}.`, maxNameLength),
-      `${where}.name`,
-      'the name of an input',
-    )
-    if (Object.hasOwn(feeds, name)) throw invalidArgument(`${where}.name`, 'each name once', name)
-    const { type, shape } = readType(input, where)
+    const input = new Fields(each, `inputs[${index}]`)
+    const name = input.given('name', input.text('name', maxNameLength), 'the name of an input')
+    if (Object.hasOwn(feeds, name)) throw input.wrong('name', 'each name once', name)
+    const { type, shape } = readType(input)
     const what = `input '${name}'`
-    const size = binarySize(input, where)
-    const data = fieldOf(input, 'data')
+    const { parameters } = input
+    refuseSharedMemory(parameters, `inputs[${index}]`)
+    const size = parameters.count('binary_data_size') // none for JSON data
+    const data = input.get('data')
     if ((size === undefined) === (data === undefined))
       throw invalidArgument(
         what,
@@ -140,7 +115,7 @@ function* readInputs(
       name,
       isImage
         ? encodedImage(what, shape, bytes)
-        : tensorOf(type, shape, yield* binaryElements(what, type, shape, bytes, limits)),
+        : tensorOf(type, shape, yield* binaryElements(what, type, shape, bytes, options)),
     )
   }
   if (at < binary.byteLength)
@@ -157,38 +132,19 @@ function tensorOf(type: ElementType, dims: readonly number[], data: unknown): Fe
   return { type, dims, data } as FeedValue
 }
 
-function readType(
-  input: Fields,
-  where: string,
-): { readonly type: ElementType; readonly shape: readonly number[] } {
-  const datatype = given(
-    textIn(input, 'datatype', `${where}.`, mostDims),
-    `${where}.datatype`,
-    `one of ${datatypes.join(', ')}`,
-  )
-  const type = typeOfDatatype(datatype)
-  if (type === undefined)
-    throw invalidArgument(`${where}.datatype`, `one of ${datatypes.join(', ')}`, datatype)
-  const shape = given(
-    listIn(input, 'shape', `${where}.`, mostDims),
-    `${where}.shape`,
-    'an array of dimensions',
-  )
+function readType(input: Fields): { readonly type: ElementType; readonly shape: readonly number[] } {
+  const datatype = input.text('datatype', mostDims)
+  const type = datatype === undefined ? undefined : typeOfDatatype(datatype)
+  if (type === undefined) throw input.wrong('datatype', `one of ${datatypes.join(', ')}`, datatype)
+  const shape = input.given('shape', input.list('shape', mostDims), 'an array of dimensions')
   if (!shape.every((dim) => Number.isSafeInteger(dim) && (dim as number) >= 0))
-    throw invalidArgument(`${where}.shape`, 'whole numbers, 0 or more', shape)
+    throw input.wrong('shape', 'whole numbers, 0 or more', shape)
   return { type, shape: shape as readonly number[] }
-}
-
-/** `undefined` for an input with JSON data. */
-function binarySize(input: Fields, where: string): number | undefined {
-  const parameters = parametersIn(input, `${where}.`)
-  refuseSharedMemory(parameters, where)
-  return countIn(parameters, 'binary_data_size', `${where}.parameters.`)
 }
 
 /** @throws HttpFailure 501 for a tensor in shared memory. */
 function refuseSharedMemory(parameters: Fields, where: string): void {
-  if (fieldOf(parameters, 'shared_memory_region') === undefined) return
+  if (parameters.get('shared_memory_region') === undefined) return
   throw new HttpFailure(
     501,
     `${where}.parameters.shared_memory_region: shared memory is not supported. Send and ask for the tensor as binary data.`,
@@ -202,10 +158,10 @@ function refuseSharedMemory(parameters: Fields, where: string): void {
 function encodedImage(what: string, shape: readonly number[], bytes: Uint8Array): Uint8Array {
   if (elementCount(shape) !== 1)
     throw invalidArgument(what, 'one encoded image, of shape [1]', `shape [${shape.join(', ')}]`)
-  return given(onlyElement(what, bytes), what, 'one encoded image')
+  const image = onlyElement(what, bytes)
+  if (image === undefined) throw invalidArgument(what, 'one encoded image', undefined)
+  return image
 }
-
-const where = 'parameters.'
 
 /**
  * The options that Triton's request parameters stand for: `priority`, `timeout` (in microseconds),
@@ -215,28 +171,24 @@ const where = 'parameters.'
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 function readParameters(parameters: Fields, maxNameLength: number): InferOptions {
-  for (const name of Object.keys(parameters)) {
+  for (const name of parameters.names) {
     if (name.startsWith('triton_'))
-      throw invalidArgument(
-        where + name.slice(0, maxNameLength),
+      throw parameters.wrong(
+        name.slice(0, maxNameLength),
         "a name that does not begin with 'triton_', as those that Triton has for itself do",
         name,
       )
-    const value = parameters[name]
-    if (typeof value === 'object' && value !== null)
-      throw invalidArgument(where + name.slice(0, maxNameLength), 'a string, a number, true or false', value)
+    const value = parameters.get(name)
+    if (typeof value === 'object')
+      throw parameters.wrong(name.slice(0, maxNameLength), 'a string, a number, true or false', value)
   }
-  const timeoutUs = countIn(parameters, 'timeout', where)
-  const priority = countIn(parameters, 'priority', where)
-  const id = sequenceId(fieldOf(parameters, 'sequence_id'), maxNameLength)
-  const start = flagIn(parameters, 'sequence_start', where)
-  const end = flagIn(parameters, 'sequence_end', where)
+  const timeoutUs = parameters.count('timeout')
   return {
-    ...(timeoutUs ? { timeoutMs: timeoutUs / 1000 } : {}),
-    ...(priority === undefined ? {} : { priority }),
-    ...(id === undefined ? {} : { sequenceId: id }),
-    ...(start === true ? { sequenceStart: true } : {}),
-    ...(end === true ? { sequenceEnd: true } : {}),
+    timeoutMs: timeoutUs ? timeoutUs / 1000 : undefined,
+    priority: parameters.count('priority'),
+    sequenceId: sequenceId(parameters.get('sequence_id'), maxNameLength),
+    sequenceStart: parameters.flag('sequence_start') || undefined,
+    sequenceEnd: parameters.flag('sequence_end') || undefined,
   }
 }
 
@@ -270,40 +222,36 @@ function readOutputs(
   request: Fields,
   parameters: Fields,
   metadata: ModelMetadata,
-  { maxTensors, maxNameLength }: TensorLimits,
+  { maxTensors, maxNameLength }: ResolvedKserveOptions,
 ): readonly RequestedOutput[] {
-  const binary = flagIn(parameters, 'binary_data_output', 'parameters.') ?? false
-  const outputs = listIn(request, 'outputs', '', maxTensors) ?? []
-  const names = metadata.outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
-  if (outputs.length === 0) return allOutputs(metadata, names, binary)
+  const binary = parameters.flag('binary_data_output') ?? false
+  const outputs = request.list('outputs', maxTensors) ?? []
+  if (outputs.length === 0) return allOutputs(metadata, binary)
+  const names = tensorsOf(metadata)
   return outputs.map((each, index) => {
     const where = `outputs[${index}]`
-    const output = fieldsOf(where, each)
-    const own = parametersIn(output, `${where}.`)
+    const output = new Fields(each, where)
+    const own = output.parameters
     refuseSharedMemory(own, where)
-    const name = given(
-      textIn(output, 'name', `${where}.`, maxNameLength),
-      `${where}.name`,
-      'the name of an output',
-    )
+    const name = output.given('name', output.text('name', maxNameLength), 'the name of an output')
     if (!names.includes(name))
       throw invalidArgument(`${where}.name`, `a tensor out of ${listNames(names)}`, name, {
         model: metadata.name,
       })
     return {
       name,
-      binary: flagIn(own, 'binary_data', `${where}.parameters.`) ?? binary,
-      classes: countIn(own, 'classification', `${where}.parameters.`) ?? 0,
+      binary: own.flag('binary_data') ?? binary,
+      classes: own.count('classification') ?? 0,
     }
   })
 }
 
-/** All tensors of a model. The protocol cannot express other values, such as the maps of a classifier. */
-function allOutputs(
-  metadata: ModelMetadata,
-  names: readonly string[],
-  binary: boolean,
-): readonly RequestedOutput[] {
+/** The protocol cannot express other values, such as the maps of a classifier. */
+const tensorsOf = ({ outputs }: ModelMetadata): string[] =>
+  outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
+
+function allOutputs(metadata: ModelMetadata, binary: boolean): readonly RequestedOutput[] {
+  const names = tensorsOf(metadata)
   if (names.length > 0) return names.map((name) => ({ name, binary, classes: 0 }))
   throw invalidArgument(
     'outputs',
@@ -321,7 +269,7 @@ function allOutputs(
 export function* readRawCall(
   body: Uint8Array,
   metadata: ModelMetadata,
-  limits: TensorLimits,
+  options: ResolvedKserveOptions,
 ): Pieces<InferCall> {
   const { inputs, maxBatchSize, name: model } = metadata
   const [input] = inputs
@@ -337,7 +285,7 @@ export function* readRawCall(
     throw wrong('a model with one open dimension at most', shownShape(shape))
   const dims = row.map((dim) => dim ?? openDim(type, row, body.byteLength))
   if (type !== 'string')
-    return callOf(metadata, input, dims, yield* binaryElements(`input '${name}'`, type, dims, body, limits))
+    return callOf(metadata, input, dims, yield* binaryElements(`input '${name}'`, type, dims, body, options))
   // The whole body is the text, without a length before it.
   if (elementCount(dims) !== 1 || !isUtf8(body))
     throw wrong(
@@ -362,7 +310,6 @@ function callOf(
   dims: readonly number[],
   data: unknown,
 ): InferCall {
-  const names = metadata.outputs.filter((output) => isElementType(output.type)).map((output) => output.name)
   const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
-  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, names, true) }
+  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, true) }
 }

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { numbersText } from './json-fields.ts'
 import type { Pieces } from '../../base/slices.ts'
 import { classifyPieces } from '../../engine/classification.ts'
-import { type InferenceError, invalidArgument } from '../../errors.ts'
+import { invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import { elementCount, type ElementType, type TensorData, toStorage } from '../../tensor/tensor.ts'
 import type { Exchange, Reply } from './exchange.ts'
@@ -54,11 +54,7 @@ function* replyOf(
   answered: Record<string, AnsweredTensor>,
   options: ResolvedKserveOptions,
 ): Pieces<Reply> {
-  const about = {
-    ...(id === undefined ? {} : { id }),
-    model_name: model.name,
-    model_version: String(version),
-  }
+  const about = { id, model_name: model.name, model_version: String(version) }
   const json: Uint8Array[] = [Buffer.from(`${JSON.stringify(about).slice(0, -1)},"outputs":[`)]
   const bytes: Uint8Array[] = []
   for (const [index, output] of outputs.entries()) {
@@ -162,7 +158,12 @@ function* classesPart(
 
 function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<Uint8Array[]> {
   if (isBinaryOnly(type))
-    throw refusal(name, 'to be asked for as binary data', `JSON, which has no numbers of ${datatypeOf(type)}`)
+    throw invalidArgument(
+      `outputs '${name}'`,
+      'to be asked for as binary data',
+      `JSON, which has no numbers of ${datatypeOf(type)}`,
+      { hint: 'Ask for it with parameters { binary_data: true }' },
+    )
   const elements = data as TensorData | string[]
   const parts: Uint8Array[] = []
   let text = `${about},"data":[`
@@ -181,12 +182,6 @@ function elementsText(type: ElementType, elements: TensorData | string[]): strin
   if (type === 'string') return JSON.stringify(elements).slice(1, -1)
   if (type === 'bool') return Array.from(elements as Uint8Array, (element) => element !== 0).join()
   return numbersText(elements as TensorData)
-}
-
-function refusal(name: string, expected: string, received: string): InferenceError {
-  return invalidArgument(`outputs '${name}'`, expected, received, {
-    hint: 'Ask for it with parameters { binary_data: true }',
-  })
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Buffer {

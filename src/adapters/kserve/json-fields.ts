@@ -1,11 +1,77 @@
 import { parse } from 'lossless-json'
 import { jsonPieces } from '../../base/bounded-json.ts'
 import type { Pieces } from '../../base/slices.ts'
-import { invalidArgument } from '../../errors.ts'
+import { type InferenceError, invalidArgument } from '../../errors.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
-/** An object of a request's JSON. Only own properties count. */
-export type Fields = Readonly<Record<string, unknown>>
+/** An object of a request's JSON. Only own properties count. Those that are `null`, which some clients send, count as missing. */
+export class Fields {
+  readonly #values: Readonly<Record<string, unknown>>
+  /** Before the names of properties in errors. */
+  readonly #prefix: string
+
+  /**
+   * @param what the object is called in errors.
+   * @throws InferenceError `ERR_INVALID_ARG`, as all methods do.
+   */
+  constructor(value: unknown, what: string, prefix = `${what}.`) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw invalidArgument(what, 'a JSON object', value)
+    this.#values = value as Readonly<Record<string, unknown>>
+    this.#prefix = prefix
+  }
+
+  get names(): readonly string[] {
+    return Object.keys(this.#values)
+  }
+
+  get(name: string): unknown {
+    return Object.hasOwn(this.#values, name) ? (this.#values[name] ?? undefined) : undefined
+  }
+
+  list(name: string, most: number): readonly unknown[] | undefined {
+    const value = this.get(name)
+    if (value === undefined || (Array.isArray(value) && value.length <= most)) return value
+    throw this.wrong(
+      name,
+      `an array of ${most} at most`,
+      Array.isArray(value) ? `one of ${value.length}` : value,
+    )
+  }
+
+  text(name: string, most: number): string | undefined {
+    const value = this.get(name)
+    if (value === undefined || isText(value, most)) return value
+    throw this.wrong(name, `a string of ${most} characters at most`, nonFinite.get(value) ?? value)
+  }
+
+  flag(name: string): boolean | undefined {
+    const value = this.get(name)
+    if (value === undefined || typeof value === 'boolean') return value
+    throw this.wrong(name, 'true or false', value)
+  }
+
+  count(name: string): number | undefined {
+    const value = this.get(name) as number | undefined
+    if (value === undefined || (Number.isSafeInteger(value) && value >= 0)) return value
+    throw this.wrong(name, 'a whole number, 0 or more', value)
+  }
+
+  /** Empty where it has none. */
+  get parameters(): Fields {
+    return new Fields(this.get('parameters') ?? {}, `${this.#prefix}parameters`)
+  }
+
+  /** A property that must not be missing. */
+  given<T>(name: string, value: T | undefined, expected: string): T {
+    if (value === undefined) throw this.wrong(name, expected, undefined)
+    return value
+  }
+
+  wrong(name: string, expected: string, received: unknown): InferenceError {
+    return invalidArgument(this.#prefix + name, expected, received)
+  }
+}
 
 /**
  * Parses the JSON of a request. @throws InferenceError `ERR_INVALID_ARG` if it is not a JSON object, or has
@@ -16,75 +82,13 @@ export function* fieldsPieces(
   { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
 ): Pieces<Fields> {
   const what = 'The JSON of the request'
-  return fieldsOf(
-    what,
-    yield* jsonPieces(bytes, what, {
-      mostValues: maxJsonValues,
-      mostValuesName: 'maxJsonValues',
-      parse: parseExact,
-    }),
-  )
-}
-
-export function fieldsOf(what: string, value: unknown): Fields {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields
-  throw invalidArgument(what, 'a JSON object', value)
-}
-
-/** A property; `undefined` if it is missing or `null`, which some clients send. */
-export function fieldOf(fields: Fields, name: string): unknown {
-  return Object.hasOwn(fields, name) ? (fields[name] ?? undefined) : undefined
-}
-
-export function listIn(
-  fields: Fields,
-  name: string,
-  where: string,
-  most: number,
-): readonly unknown[] | undefined {
-  const value = fieldOf(fields, name)
-  if (value === undefined || (Array.isArray(value) && value.length <= most)) return value
-  throw invalidArgument(
-    where + name,
-    `an array of ${most} at most`,
-    Array.isArray(value) ? `one of ${value.length}` : value,
-  )
-}
-
-export function textIn(fields: Fields, name: string, where: string, most: number): string | undefined {
-  const value = fieldOf(fields, name)
-  if (value === undefined || isText(value, most)) return value
-  throw invalidArgument(where + name, `a string of ${most} characters at most`, nonFinite.get(value) ?? value)
+  const limits = { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse: parseExact }
+  return new Fields(yield* jsonPieces(bytes, what, limits), what, '')
 }
 
 /** Whether it is a string of whole characters, as UTF-8 has them. */
 export function isText(value: unknown, most = Infinity): value is string {
   return typeof value === 'string' && value.length <= most && value.isWellFormed()
-}
-
-export function flagIn(fields: Fields, name: string, where: string): boolean | undefined {
-  const value = fieldOf(fields, name)
-  if (value === undefined || typeof value === 'boolean') return value
-  throw invalidArgument(where + name, 'true or false', value)
-}
-
-export function countIn(fields: Fields, name: string, where: string): number | undefined {
-  const value = fieldOf(fields, name)
-  if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= 0))
-    return value as number | undefined
-  throw invalidArgument(where + name, 'a whole number, 0 or more', value)
-}
-
-/** The `parameters` of an object; empty where it has none. */
-export function parametersIn(fields: Fields, where: string): Fields {
-  const value = fieldOf(fields, 'parameters')
-  return value === undefined ? {} : fieldsOf(`${where}parameters`, value)
-}
-
-/** A required property. @throws InferenceError `ERR_INVALID_ARG` if it is missing. */
-export function given<T>(value: T | undefined, what: string, expected: string): T {
-  if (value === undefined) throw invalidArgument(what, expected, undefined)
-  return value
 }
 
 /** Numbers that JSON cannot express. Python clients write them without quotes, and read both forms. */

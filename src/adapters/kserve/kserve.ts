@@ -11,7 +11,7 @@ import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
 import { Exchange, HeldBytes, emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './exchange.ts'
 import { infer } from './infer.ts'
-import { fieldsPieces, flagIn, parametersIn, textIn, type Fields } from './json-fields.ts'
+import { Fields, fieldsPieces } from './json-fields.ts'
 import { modelConfigJson, modelMetadata, serverMetadata, statisticsJson } from './model-descriptions.ts'
 
 /**
@@ -54,8 +54,8 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route
-      if (route.to !== 'load' && route.to !== 'unload') exchange.limit() // they may take long
-      await exchange.send(await answer(route, exchange, engine, settings))
+      if (!route.isUnlimited) exchange.limit()
+      await exchange.send(await route.answer(exchange, engine))
     } catch (error) {
       const { status, message, headers } = failureOf(error)
       await exchange.send(jsonReply({ error: message }, status, headers))
@@ -161,92 +161,45 @@ class PipelinedRequests {
   }
 }
 
-function answer(
-  route: Route,
-  exchange: Exchange,
-  engine: InferenceEngine,
-  { serverName }: ResolvedKserveOptions,
-): Reply | Promise<Reply> {
-  switch (route.to) {
-    case 'live':
-      return emptyReply
-    case 'ready':
+/** A call of the protocol. */
+interface Route {
+  readonly method: 'GET' | 'POST'
+  /** Whether `timeoutMs` does not apply: loading and unloading may take long. */
+  readonly isUnlimited?: boolean
+  answer(exchange: Exchange, engine: InferenceEngine): Reply | Promise<Reply>
+}
+
+const callsOfServer: Readonly<Record<string, Route>> = {
+  '/v2': { method: 'GET', answer: ({ options }) => jsonReply(serverMetadata(options.serverName)) },
+  '/v2/health/live': { method: 'GET', answer: () => emptyReply },
+  '/v2/health/ready': {
+    method: 'GET',
+    answer: (_, engine) => {
       if (engine.models().every(({ state }) => state === 'ready')) return emptyReply
       throw new HttpFailure(503, 'Not every model is ready')
-    case 'server':
-      return jsonReply(serverMetadata(serverName))
-    case 'statistics':
-      return jsonReply(statisticsJson(engine.stats()))
-    case 'index':
-      return repositoryIndex(exchange, engine)
-    case 'load':
-    case 'unload':
-      return controlModel(exchange, engine, route.name, route.to)
-    default:
-      return answerOfModel(route, exchange, engine)
-  }
+    },
+  },
+  '/v2/models/stats': { method: 'GET', answer: (_, engine) => jsonReply(statisticsJson(engine.stats())) },
+  '/v2/repository/index': { method: 'POST', answer: repositoryIndex },
 }
 
-function answerOfModel(
-  { to, model: name }: Extract<Route, { model: unknown }>,
-  exchange: Exchange,
-  engine: InferenceEngine,
-): Reply | Promise<Reply> {
-  const model = findModel(engine, name)
-  switch (to) {
-    case 'infer':
-      return infer(exchange, model)
-    case 'model-ready':
-      if (model.state === 'ready') return emptyReply
-      throw new HttpFailure(503, `Model '${model.name}' is ${model.state}, not ready`)
-    case 'model-config':
-      return jsonReply(modelConfigJson(model.metadata, configOf(engine, model.name, model.version)))
-    case 'model-statistics':
-      return jsonReply(
-        statisticsJson(engine.stats(), model.name, name.version === undefined ? undefined : model.version),
-      )
-    case 'model':
-      return jsonReply(modelMetadata(model, configOf(engine, model.name, model.version)))
-  }
-}
-
-/** @throws HttpFailure 404, with the message that Triton's clients know. */
-function findModel(engine: InferenceEngine, { name, version }: ModelName): Model {
-  try {
-    return engine.model(name, version)
-  } catch (error) {
-    if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_NOT_FOUND') throw error
-    throw new HttpFailure(
-      404,
-      `Request for unknown model: '${cut(name, 200)}'${version === undefined ? '' : ` version ${version}`} is not found`,
-    )
-  }
-}
-
-/** The model, and perhaps the version, that a path names. */
-interface ModelName {
-  readonly name: string
-  readonly version: string | undefined
-}
-
-/** What a request asks for. */
-type Route =
-  | { readonly to: 'live' | 'ready' | 'server' | 'statistics' | 'index' }
-  | {
-      readonly to: 'model' | 'model-ready' | 'model-config' | 'model-statistics' | 'infer'
-      readonly model: ModelName
-    }
-  | { readonly to: 'load' | 'unload'; readonly name: string }
-
-const fixed: Readonly<Record<string, Route['to']>> = {
-  '/v2': 'server', '/v2/health/live': 'live', '/v2/health/ready': 'ready', '/v2/models/stats': 'statistics', '/v2/repository/index': 'index',
-} // prettier-ignore
-const calls: Readonly<Record<string, Route['to']>> = {
-  '': 'model',
-  '/ready': 'model-ready',
-  '/config': 'model-config',
-  '/stats': 'model-statistics',
-  '/infer': 'infer',
+/** By the end of the path; `named` is the version that the path names. */
+const callsOfModel: Readonly<
+  Record<
+    string,
+    (model: Model, exchange: Exchange, engine: InferenceEngine, named?: string) => Reply | Promise<Reply>
+  >
+> = {
+  '': (model, _, engine) => jsonReply(modelMetadata(model, configOf(engine, model.name, model.version))),
+  '/config': ({ name, version, metadata }, _, engine) =>
+    jsonReply(modelConfigJson(metadata, configOf(engine, name, version))),
+  '/stats': ({ name, version }, _, engine, named) =>
+    jsonReply(statisticsJson(engine.stats(), name, named === undefined ? undefined : version)),
+  '/ready': ({ name, state }) => {
+    if (state === 'ready') return emptyReply
+    throw new HttpFailure(503, `Model '${name}' is ${state}, not ready`)
+  },
+  '/infer': (model, exchange) => infer(exchange, model),
 }
 const ofModel = /^\/v2\/models\/([^/]+)(?:\/versions\/([^/]+))?(\/ready|\/config|\/stats|\/infer)?$/
 const ofRepository = /^\/v2\/repository\/models\/([^/]+)\/(load|unload)$/
@@ -272,8 +225,6 @@ const refused: readonly (readonly [path: RegExp, what: string, instead: string])
   ],
 ]
 
-const posted: ReadonlySet<Route['to']> = new Set<Route['to']>(['infer', 'index', 'load', 'unload'])
-
 /**
  * The route of a request; `null` if it does not belong to the protocol.
  *
@@ -284,7 +235,7 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
   if (path !== '/v2' && !path.startsWith('/v2/')) return null
   const route = find(path)
   if (route !== null) {
-    const allowed = posted.has(route.to) ? ['POST'] : ['GET', 'HEAD']
+    const allowed = route.method === 'POST' ? ['POST'] : ['GET', 'HEAD']
     if (!allowed.includes(method ?? ''))
       throw new HttpFailure(405, `${path.slice(0, 200)}: expected ${allowed[0]}, received ${method}.`, {
         allow: allowed.join(', '),
@@ -298,15 +249,38 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
 }
 
 function find(path: string): Route | null {
-  if (Object.hasOwn(fixed, path)) return { to: fixed[path] } as Route
-  const [, name, version, call = ''] = ofModel.exec(path) ?? []
-  if (name !== undefined)
+  if (Object.hasOwn(callsOfServer, path)) return callsOfServer[path]!
+  const [, model, version, call = ''] = ofModel.exec(path) ?? []
+  if (model !== undefined) {
+    const name = decoded(model)
+    const named = version === undefined ? undefined : decoded(version)
     return {
-      to: calls[call],
-      model: { name: decoded(name), version: version === undefined ? undefined : decoded(version) },
-    } as Route
+      method: call === '/infer' ? 'POST' : 'GET',
+      answer: (exchange, engine) =>
+        callsOfModel[call]!(findModel(engine, name, named), exchange, engine, named),
+    }
+  }
   const [, controlled, action] = ofRepository.exec(path) ?? []
-  return controlled === undefined ? null : ({ to: action, name: decoded(controlled) } as Route)
+  if (controlled === undefined) return null
+  const name = decoded(controlled)
+  return {
+    method: 'POST',
+    isUnlimited: true,
+    answer: (exchange, engine) => controlModel(exchange, engine, name, action as 'load' | 'unload'),
+  }
+}
+
+/** @throws HttpFailure 404, with the message that Triton's clients know. */
+function findModel(engine: InferenceEngine, name: string, version: string | undefined): Model {
+  try {
+    return engine.model(name, version)
+  } catch (error) {
+    if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_NOT_FOUND') throw error
+    throw new HttpFailure(
+      404,
+      `Request for unknown model: '${cut(name, 200)}'${version === undefined ? '' : ` version ${version}`} is not found`,
+    )
+  }
 }
 
 function decoded(part: string): string {
@@ -329,8 +303,8 @@ const states: Readonly<Record<ModelState, string>> = {
 const mostConfigCharacters = 2 ** 18
 
 /** Lists all versions of the engine's models, and the models in its repositories that are not loaded. */
-export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
-  const readyOnly = flagIn(await readFields(exchange), 'ready', '') ?? false
+async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
+  const readyOnly = (await readFields(exchange)).flag('ready') ?? false
   const all = engine.models().flatMap(({ name, versions }) =>
     versions.map(({ version, state, failure }) => ({
       name,
@@ -347,7 +321,7 @@ export async function repositoryIndex(exchange: Exchange, engine: InferenceEngin
 }
 
 /** Loads a model as its folder is now, or unloads one. This goes on if the client leaves. */
-export async function controlModel(
+async function controlModel(
   exchange: Exchange,
   engine: InferenceEngine,
   name: string,
@@ -362,7 +336,7 @@ export async function controlModel(
   // A browser sends such a request for any page, and always with Origin. Other clients do not send Origin.
   if (request.headers.origin !== undefined && (isOfAnotherSite(request) || isByForeignName(request)))
     throw new HttpFailure(403, `failed to ${action} '${name}': a page of another site may not`)
-  const parameters = parametersIn(await readFields(exchange), '')
+  const { parameters } = await readFields(exchange)
   try {
     if (action === 'load') await load(engine, name, parameters)
     else await unload(engine, name, parameters)
@@ -375,8 +349,8 @@ export async function controlModel(
 }
 
 async function load(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
-  const config = textIn(parameters, 'config', 'parameters.', mostConfigCharacters)
-  const other = Object.keys(parameters).find((each) => each !== 'config')
+  const config = parameters.text('config', mostConfigCharacters)
+  const other = parameters.names.find((each) => each !== 'config')
   if (other !== undefined)
     throw new HttpFailure(
       501,
@@ -387,7 +361,7 @@ async function load(engine: InferenceEngine, name: string, parameters: Fields): 
 }
 
 async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
-  if (flagIn(parameters, 'unload_dependents', 'parameters.') === true)
+  if (parameters.flag('unload_dependents'))
     throw new HttpFailure(
       501,
       'parameters.unload_dependents: unload each of the models by its name, pipelines first',
@@ -398,7 +372,9 @@ async function unload(engine: InferenceEngine, name: string, parameters: Fields)
 /** The body of a repository call, which may be empty. */
 async function readFields(exchange: Exchange): Promise<Fields> {
   const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
-  return body.byteLength === 0 ? {} : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)
+  return body.byteLength === 0
+    ? new Fields({}, '', '')
+    : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)
 }
 
 /** Options and limits of {@link kserve}. */

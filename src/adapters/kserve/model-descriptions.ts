@@ -43,7 +43,7 @@ function dimsOf(shape: ValueMetadata['shape']): number[] {
 }
 
 /**
- * The effective configuration of a model, as Triton's `ModelConfig`. Settings without a field there are left
+ * The effective configuration of a model, as Triton's `ModelConfig`, for JSON. Settings without a field there are left
  * out.
  */
 export function modelConfigJson(
@@ -179,8 +179,8 @@ function sequenceOf(
     state: state.map(({ input, output, type, dims }) => ({
       input_name: input,
       output_name: output,
-      ...(type === undefined ? {} : { data_type: dataType(type) }),
-      ...(dims === undefined ? {} : { dims }),
+      data_type: type === undefined ? undefined : dataType(type),
+      dims,
     })),
     ...strategy,
   }
@@ -189,7 +189,7 @@ function sequenceOf(
 /** Without a type the control has the model's type, and no values are given. */
 function controlOf({ kind, type, values }: ResolvedControl): object {
   if (kind === 'correlationId')
-    return { kind: controlKinds[kind], ...(type === undefined ? {} : { data_type: dataType(type) }) }
+    return { kind: controlKinds[kind], data_type: type === undefined ? undefined : dataType(type) }
   const field = { int32: 'int32_false_true', float32: 'fp32_false_true', bool: 'bool_false_true' }[
     type as string
   ]
@@ -213,30 +213,26 @@ function microseconds(ms: number): number {
   return Math.round(1000 * ms)
 }
 
-type Sums = VersionStatistics['inferenceStats']
-
 /** Statistics in the form of Triton's extension, of all models, of one name, or of one version. */
 export function statisticsJson(
   { models }: Pick<EngineStatistics, 'models'>,
   name?: string,
   version?: number,
 ): object {
-  const named = Object.entries(models).filter(([each]) => name === undefined || each === name)
-  const all = named.flatMap(([each, { versions }]) =>
-    Object.entries(versions).map(([number, statistics]) => ({
-      name: each,
-      version: Number(number),
-      statistics,
-    })),
+  const all = Object.entries(models).flatMap(([model, { versions }]) =>
+    Object.entries(versions).map(([number, statistics]) => ({ model, number, statistics })),
   )
   const wanted = all.filter(
-    (each) => each.statistics.state !== 'closed' && (version === undefined || each.version === version),
+    ({ model, number, statistics }) =>
+      (name === undefined || model === name) &&
+      (version === undefined || Number(number) === version) &&
+      statistics.state !== 'closed',
   )
   return {
-    model_stats: wanted.map((each) => ({
-      name: each.name,
-      version: String(each.version),
-      ...modelStatistics(each.statistics),
+    model_stats: wanted.map(({ model, number, statistics }) => ({
+      name: model,
+      version: number,
+      ...modelStatistics(statistics),
     })),
   }
 }
@@ -249,38 +245,20 @@ function modelStatistics({
   batchStats,
   arena,
 }: VersionStatistics): object {
+  const { success, fail, queue, computeInput, computeInfer, computeOutput, cacheHit, cacheMiss } =
+    inferenceStats
   return {
     last_inference: Math.round(lastInferenceMs),
     inference_count: inferenceCount,
     execution_count: executionCount,
-    inference_stats: sums(inferenceStats),
+    inference_stats: {
+      success, fail, queue, compute_input: computeInput, compute_infer: computeInfer, compute_output: computeOutput, cache_hit: cacheHit, cache_miss: cacheMiss,
+    }, // prettier-ignore
     response_stats: {},
-    batch_stats: batchStats.map(({ batchSize, computeInput, computeInfer, computeOutput }) => ({
-      batch_size: batchSize, compute_input: computeInput, compute_infer: computeInfer, compute_output: computeOutput,
+    batch_stats: batchStats.map((of) => ({
+      batch_size: of.batchSize, compute_input: of.computeInput, compute_infer: of.computeInfer, compute_output: of.computeOutput,
     })), // prettier-ignore
     memory_usage: arena === null ? [] : [{ type: 'CPU', id: 0, byte_size: arena.totalBytes }],
-  }
-}
-
-function sums({
-  success,
-  fail,
-  queue,
-  computeInput,
-  computeInfer,
-  computeOutput,
-  cacheHit,
-  cacheMiss,
-}: Sums): object {
-  return {
-    success,
-    fail,
-    queue,
-    compute_input: computeInput,
-    compute_infer: computeInfer,
-    compute_output: computeOutput,
-    cache_hit: cacheHit,
-    cache_miss: cacheMiss,
   }
 }
 

@@ -60,24 +60,18 @@ export function* jsonElements(
   const wrong = (index: number) =>
     invalidArgument(`${what}.data[${index}]`, expected, nonFinite.get(items[index]) ?? items[index])
   const isRight = checkOf(type)
-  if (type === 'string') {
-    for (let index = 0; index < count; index++) {
-      if (!isRight(items[index])) throw wrong(index)
-      if (index % pieceElements === pieceElements - 1) yield
-    }
-    return items as string[]
-  }
-  const elements = new (storageOf(type))(count) as Float32Array
+  const elements = type === 'string' ? null : (new (storageOf(type))(count) as Float32Array)
   const isBig = elements instanceof BigInt64Array || elements instanceof BigUint64Array
   for (let index = 0; index < count; index++) {
     const item = items[index]
     if (!isRight(item)) throw wrong(index)
-    elements[index] = (
-      isBig ? BigInt(item as number) : typeof item === 'string' ? nonFinite.get(item)! : Number(item)
-    ) as number
+    if (elements !== null)
+      elements[index] = (
+        isBig ? BigInt(item as number) : typeof item === 'string' ? nonFinite.get(item)! : Number(item)
+      ) as number
     if (index % pieceElements === pieceElements - 1) yield
   }
-  return elements
+  return elements ?? (items as string[])
 }
 
 function* flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): Pieces<unknown[]> {

@@ -3,6 +3,7 @@ import {
   type Attributes,
   type Histogram,
   type Meter,
+  type MetricOptions,
   type ObservableGauge,
 } from '@opentelemetry/api'
 import type { InferenceEngine } from '../../engine.ts'
@@ -50,19 +51,12 @@ export class EngineMetrics implements RequestObserver {
     this.#meter = meter
     this.#own = own
     this.#engine = new WeakRef(engine) // measuring does not keep an engine alive
-    this.#request = meter.createHistogram('zerohop.request.duration', {
-      description: 'From infer() to its end.',
-      ...seconds,
-    })
-    this.#queue = meter.createHistogram('zerohop.queue.duration', {
-      description: 'Waiting until the run of a request began.',
-      ...seconds,
-    })
-    this.#run = meter.createHistogram('zerohop.batch.duration', {
-      description: 'Runs: gathering, inference, handing out.',
-      ...seconds,
-    })
-    this.#size = meter.createHistogram('zerohop.batch.size', { description: 'Rows of runs.', ...rows })
+    const histogram = (name: string, description: string, of: MetricOptions) =>
+      meter.createHistogram(name, { description, ...of })
+    this.#request = histogram('zerohop.request.duration', 'From infer() to its end.', seconds)
+    this.#queue = histogram('zerohop.queue.duration', 'Waiting until the run of a request began.', seconds)
+    this.#run = histogram('zerohop.batch.duration', 'Runs: gathering, inference, handing out.', seconds)
+    this.#size = histogram('zerohop.batch.size', 'Rows of runs.', rows)
     const gauge = (name: string, description: string, unit: string) =>
       meter.createObservableGauge(name, { description, unit, valueType: ValueType.INT })
     this.#gauges = [

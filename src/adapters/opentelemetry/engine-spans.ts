@@ -11,11 +11,9 @@ import {
 import type {
   ObservedBatch,
   ObservedModel,
-  ObservedRun,
   RequestFacts,
   RequestObservation,
   RequestObserver,
-  SharedAnswer,
 } from '../../observe/request-observer.ts'
 
 /**
@@ -42,11 +40,11 @@ export class EngineSpans implements RequestObserver {
   }
 
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
-    return this.request(model, facts, context.active())
+    return this.#request(model, facts, context.active())
   }
 
   /** The observation of a request; `null` if its span is not recorded. */
-  request(
+  #request(
     model: ObservedModel,
     { atMs, rows, options: { requestId, priority, sequence } }: RequestFacts,
     parent: Context,
@@ -63,14 +61,40 @@ export class EngineSpans implements RequestObserver {
       { kind: SpanKind.INTERNAL, attributes, startTime: originMs + atMs },
       parent,
     )
-    return span.isRecording() ? new RequestSpan(this, span, trace.setSpan(parent, span), originMs) : null
+    if (!span.isRecording()) return null
+    const own = trace.setSpan(parent, span)
+    return {
+      child: (inner, innerFacts) => this.#request(inner, innerFacts, own),
+      ran: ({ batch, position, queuedAtMs, begunAtMs, times }) => {
+        const batchSpan = this.#batchSpan(batch, own, originMs)
+        const linked = { 'zerohop.batch.position': position }
+        if (batchSpan?.isRecording() && batch.requestCount > 1) {
+          span.addLink({ context: batchSpan.spanContext(), attributes: linked })
+          batchSpan.addLink({ context: span.spanContext(), attributes: linked })
+        }
+        span.setAttributes({
+          'zerohop.queue.ms': begunAtMs - queuedAtMs,
+          'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs,
+        })
+      },
+      shared: ({ how }) => void span.setAttribute('zerohop.answer', how),
+      passed: () => {},
+      ended: (succeeded, reason) => {
+        if (!succeeded) {
+          const { code, message } = (reason ?? {}) as { code?: unknown; message?: unknown }
+          span.setAttribute('error.type', typeof code === 'string' ? code : 'cancelled')
+          span.setStatus({ code: SpanStatusCode.ERROR, ...(typeof message === 'string' && { message }) })
+        }
+        span.end(originMs + performance.now())
+      },
+    }
   }
 
   /**
    * The span of a batch, started with the first of its requests that has a span; `null` if its end would not
    * be reported.
    */
-  batchSpan(of: ObservedBatch, first: Context, originMs: number): Span | null {
+  #batchSpan(of: ObservedBatch, first: Context, originMs: number): Span | null {
     if (this.#ended) return null
     if (this.#batch?.of === of) return this.#batch.span
     const { model, rows, requestCount, reason, isRerun, instance, worker, inline, moments } = of
@@ -107,52 +131,6 @@ export class EngineSpans implements RequestObserver {
     }
     if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
     span.end(originMs + (moments === null ? performance.now() : moments.doneAtMs))
-  }
-}
-
-class RequestSpan implements RequestObservation {
-  readonly #spans: EngineSpans
-  readonly #span: Span
-  readonly #context: Context
-  readonly #originMs: number
-
-  constructor(spans: EngineSpans, span: Span, own: Context, originMs: number) {
-    this.#spans = spans
-    this.#span = span
-    this.#context = own
-    this.#originMs = originMs
-  }
-
-  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
-    return this.#spans.request(model, facts, this.#context)
-  }
-
-  ran({ batch, position, queuedAtMs, begunAtMs, times }: ObservedRun): void {
-    const batchSpan = this.#spans.batchSpan(batch, this.#context, this.#originMs)
-    const attributes = { 'zerohop.batch.position': position }
-    if (batchSpan?.isRecording() && batch.requestCount > 1) {
-      this.#span.addLink({ context: batchSpan.spanContext(), attributes })
-      batchSpan.addLink({ context: this.#span.spanContext(), attributes })
-    }
-    this.#span.setAttributes({
-      'zerohop.queue.ms': begunAtMs - queuedAtMs,
-      'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs,
-    })
-  }
-
-  shared({ how }: SharedAnswer): void {
-    this.#span.setAttribute('zerohop.answer', how)
-  }
-
-  passed(): void {}
-
-  ended(succeeded: boolean, reason: unknown): void {
-    if (!succeeded) {
-      const { code, message } = (reason ?? {}) as { code?: unknown; message?: unknown }
-      this.#span.setAttribute('error.type', typeof code === 'string' ? code : 'cancelled')
-      this.#span.setStatus({ code: SpanStatusCode.ERROR, ...(typeof message === 'string' && { message }) })
-    }
-    this.#span.end(this.#originMs + performance.now())
   }
 }
 

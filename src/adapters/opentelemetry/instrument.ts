@@ -114,37 +114,16 @@ function contained(observer: RequestObserver): RequestObserver {
 }
 
 /** An observation that never throws, so that its request settles. */
-class Contained implements RequestObservation {
-  readonly #of: RequestObservation
-
-  constructor(of: RequestObservation) {
-    this.#of = of
-  }
-
-  child(...of: Parameters<RequestObservation['child']>): RequestObservation | null {
-    return observationOf(() => this.#of.child(...of))
-  }
-
-  ran(...of: Parameters<RequestObservation['ran']>): void {
-    tried(() => this.#of.ran(...of))
-  }
-
-  shared(...of: Parameters<RequestObservation['shared']>): void {
-    tried(() => this.#of.shared(...of))
-  }
-
-  passed(...of: Parameters<RequestObservation['passed']>): void {
-    tried(() => this.#of.passed(...of))
-  }
-
-  ended(...of: Parameters<RequestObservation['ended']>): void {
-    tried(() => this.#of.ended(...of))
-  }
-}
-
 function observationOf(begin: () => RequestObservation | null): RequestObservation | null {
   const observation = tried(begin) ?? null
-  return observation === null ? null : new Contained(observation)
+  if (observation === null) return null
+  return {
+    child: (model, facts) => observationOf(() => observation.child(model, facts)),
+    ran: (run) => tried(() => observation.ran(run)),
+    shared: (answer) => tried(() => observation.shared(answer)),
+    passed: (begunAtMs, doneAtMs) => tried(() => observation.passed(begunAtMs, doneAtMs)),
+    ended: (succeeded, reason, answer) => tried(() => observation.ended(succeeded, reason, answer)),
+  }
 }
 
 function tried<T>(tell: () => T): T | undefined {

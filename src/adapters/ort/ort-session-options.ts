@@ -7,17 +7,11 @@ import type { ModelOptions } from '../../options/model-config.ts'
 import type { SessionOptions } from '../../options/session-options.ts'
 import { warn } from '../../base/warnings.ts'
 
-/** Session options that are passed to the model unchanged. */
-const handedOn = new Set([
-  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'freeDimensionOverridesByDenotation', 'graphOptimizationLevel', 'enableCpuMemArena',
-  'enableMemPattern', 'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel', 'extra',
-]) // prettier-ignore
-
 /** The `logSeverityLevel` that prints errors. */
 const printErrors = 3
 
-/** The options that this file reads. */
-const readHere = new Set(['executionProviders', 'externalData', 'preferredOutputLocation'])
+/** The options that this file reads. The others of {@link sessionRules} are passed to the model unchanged. */
+const readHere: readonly string[] = ['executionProviders', 'externalData', 'preferredOutputLocation']
 
 /**
  * Converts session options to model options. Options without effect are dropped with a warning; the load
@@ -36,12 +30,14 @@ export async function modelSettings(
     ([name, value]) => isGiven(value) && !isNoise(name, value) && !isUnread(name, value),
   )
   for (const [name] of given)
-    if (!handedOn.has(name) && !readHere.has(name))
+    if (!Object.hasOwn(sessionRules, name))
       warnIgnored(`The session option '${name}'`, 'zerohop has no option of that name.')
   checkOutputLocation(options.preferredOutputLocation)
   const sessionOptions: Record<string, unknown> = {
     ...defaults.sessionOptions,
-    ...Object.fromEntries(given.filter(([name]) => handedOn.has(name))),
+    ...Object.fromEntries(
+      given.filter(([name]) => Object.hasOwn(sessionRules, name) && !readHere.includes(name)),
+    ),
   }
   if (isGiven(options.extra)) sessionOptions['extra'] = fullNames(options.extra)
   if (isGiven(options.externalData))
@@ -93,21 +89,15 @@ function checkOutputLocation(location: InferenceSession.SessionOptions['preferre
     )
 }
 
-/** An external data file, in the form of a model's `sessionOptions.externalData`. */
-interface ExternalFile {
-  /** The name by which the model refers to the file. */
-  readonly path: string
-  readonly data: Uint8Array
-}
-
 /**
- * External data files in all forms that onnxruntime-common accepts: bytes, a `Blob`, or a location.
+ * External data files in all forms that onnxruntime-common accepts: bytes, a `Blob`, or a location. The `path` of a
+ * result is the name by which the model refers to the file.
  *
  * @throws InferenceError `ERR_INVALID_ARG`, or the error of reading a file.
  */
 async function externalFiles(
   files: NonNullable<InferenceSession.SessionOptions['externalData']>,
-): Promise<ExternalFile[]> {
+): Promise<NonNullable<SessionOptions['externalData']>> {
   if (!Array.isArray(files)) throw invalidArgument('externalData', 'an array of files', files)
   return Promise.all(
     files.map(async (file) =>

@@ -125,18 +125,14 @@ export class ClientConnection implements ConnectionOwner {
       throw error
     }
     const client = new ClientConnection(path, socket)
+    const timer = setTimeout(() => {
+      client.#greeting!.reject(notAnswering(timeoutMs))
+      client.close('it does not answer')
+    }, timeoutMs)
     const welcome = await new Promise<Welcome>((resolve, reject) => {
-      const timer = setTimeout(
-        () => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')),
-        timeoutMs,
-      )
-      const settled = () => clearTimeout(timer)
-      client.#greeting = {
-        resolve: (found) => (settled(), resolve(found)),
-        reject: (error) => (settled(), reject(error)),
-      }
+      client.#greeting = { resolve, reject }
       client.#connection.sendText(frameKinds.hello, messageText(hello))
-    })
+    }).finally(() => clearTimeout(timer))
     client.#opened(welcome, null)
     return client
   }
@@ -299,7 +295,7 @@ export class ClientConnection implements ConnectionOwner {
   #opened(welcome: Welcome, rings: SharedRings | null): void {
     this.#welcome = welcome
     this.#connection.open(welcome.maxBytes + 65_536, rings)
-    this.#connection.release()
+    this.#connection.hold(false)
   }
 
   #watch(pending: Pending, signal: AbortSignal, withdraw: (reason: unknown) => void): void {

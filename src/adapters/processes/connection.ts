@@ -154,11 +154,6 @@ export class Connection {
     if (!this.#closed) this.#guarded(() => this.#readAll())
   }
 
-  /** Lets the process exit while the connection is open, except while {@link hold} keeps it alive. */
-  release(): void {
-    this.#socket.unref()
-  }
-
   /** Whether the connection keeps the process alive. */
   hold(holds: boolean): void {
     if (this.#closed) return

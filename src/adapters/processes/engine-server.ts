@@ -6,7 +6,7 @@ import { loadBinding } from '../../native/addon.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
 import { RingPace, ServedClient, type Serving, ServedMethods } from './served-client.ts'
-import { takeLock, type HeldLock, addressOf, checkFolder, descriptorOf } from './serving-place.ts'
+import { takeLock, type HeldLock, addressOf, checkFolder, userOfPeer } from './serving-place.ts'
 
 /** A new server waits so long for its first client, however short `idleMs` is. */
 const firstClientMs = 10_000
@@ -37,7 +37,6 @@ export class EngineServer {
   readonly #serving: Serving
   readonly #clients = new Set<ServedClient>()
   readonly #idleMs: number | undefined
-  readonly #processes: NativeProcesses | null
   #requestsOfGone = 0
   #hadClients = false
   #idle: NodeJS.Timeout | undefined
@@ -55,7 +54,6 @@ export class EngineServer {
     this.closed = new Promise((resolve) => (this.#onClosed = resolve))
     this.#lock = lock
     this.#idleMs = idleMs
-    this.#processes = processes
     this.#serving = {
       engine,
       methods: new ServedMethods(engine),
@@ -145,9 +143,8 @@ export class EngineServer {
    * The folder keeps other users out. Whoever can enter all the same, such as an administrator, is rejected.
    */
   #isOwn(socket: Socket): boolean {
-    const descriptor = descriptorOf(socket)
-    if (this.#processes === null || descriptor === undefined) return true
-    return this.#processes.peer(descriptor).user === process.getuid!()
+    const user = userOfPeer(this.#serving.processes, socket)
+    return user === undefined || user === process.getuid!()
   }
 
   #gone(client: ServedClient): void {

@@ -94,9 +94,6 @@ function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
   }
 }
 
-/** Like {@link requestPieces}, at once. */
-export const readRequest = (record: RecordReader): TravellingRequest => doAll(requestPieces(record))
-
 /** Reads a request in pieces, so that no client can block the reading thread. @throws BadRecord */
 export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> {
   const number = record.count(mostRequestNumber)

@@ -58,19 +58,15 @@ export interface CallResult {
   readonly error?: unknown
 }
 
-/** @throws BadRecord */
-export function readMessage<T>(
-  body: Buffer,
-  fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' },
-): T {
-  return checkMessage(readText(body.toString()), fields)
-}
+/** The types of a message's fields. */
+type FieldTypes<T> = { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' }
 
 /** @throws BadRecord */
-function checkMessage<T>(
-  message: unknown,
-  fields: { readonly [Field in keyof T]?: 'number' | 'string' | 'boolean' | 'object' },
-): T {
+export const readMessage = <T>(body: Buffer, fields: FieldTypes<T>): T =>
+  checkMessage(readText(body.toString()), fields)
+
+/** @throws BadRecord */
+function checkMessage<T>(message: unknown, fields: FieldTypes<T>): T {
   if (!isPlainObject(message)) throw new BadRecord('a message that is not an object')
   for (const field in fields) {
     if (typeof message[field] !== fields[field])

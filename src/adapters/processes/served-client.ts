@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { libraryVersion } from '../../base/own-package.ts'
-import { type Pieces, slices, doAll } from '../../base/slices.ts'
+import { type Pieces, slices } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import type { Model } from '../../model.ts'
@@ -30,19 +30,14 @@ import { descriptorOf } from './serving-place.ts'
 import { SharedRings } from './shared-rings.ts'
 import { errorText, fromText, toTextAndBytes, writtenPieces } from './tagged-json.ts'
 
-/** Limits of one client. */
-interface ClientLimits {
-  readonly maxRequests: number
-  readonly maxBytes: number
-}
-
 /** What all clients share. */
 export interface Serving {
   readonly engine: InferenceEngine
   readonly methods: ServedMethods
   /** `null` if memory cannot be shared. */
   readonly processes: NativeProcesses | null
-  readonly limits: ClientLimits
+  /** Of one client. */
+  readonly limits: { readonly maxRequests: number; readonly maxBytes: number }
   readonly ringPace: RingPace
   /** A client has gone, and its requests are released. */
   gone(client: ServedClient): void
@@ -569,11 +564,6 @@ export class ServedMethods {
     const [name, config] = args as [string, ModelConfig | null]
     const text = yield* configText(config)
     return { result: this.#load(name, config, text, signal) }
-  }
-
-  /** Like {@link begin}, at once. */
-  call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
-    return doAll(this.begin(method, args, signal)).result
   }
 
   async #call(method: string, args: readonly unknown[]): Promise<unknown> {

@@ -73,15 +73,18 @@ function unsafe(folder: string, received: string) {
  */
 export function checkServer(path: string, processes: NativeProcesses | null, socket: Socket): void {
   if (process.platform === 'win32') return
-  const descriptor = descriptorOf(socket)
-  if (processes !== null && descriptor !== undefined) {
-    if (processes.peer(descriptor).user !== process.getuid!())
-      throw new Error('a process of another user serves there')
-    return
+  let user = userOfPeer(processes, socket)
+  if (user === undefined) {
+    checkFolder(path, false)
+    user = lstatSync(addressOf(path)).uid
   }
-  checkFolder(path, false)
-  if (lstatSync(addressOf(path)).uid !== process.getuid!())
-    throw new Error('a process of another user serves there')
+  if (user !== process.getuid!()) throw new Error('a process of another user serves there')
+}
+
+/** The user of the process at the other end; `undefined` if the system cannot be asked. */
+export function userOfPeer(processes: NativeProcesses | null, socket: Socket): number | undefined {
+  const descriptor = descriptorOf(socket)
+  return processes === null || descriptor === undefined ? undefined : processes.peer(descriptor).user
 }
 
 /** The file descriptor of a socket. Node has it on the underlying handle, if there is one. */

@@ -114,17 +114,12 @@ const pieceValues = 512
  * Like {@link fromText} for UTF-8 text, in pieces and within limits.
  *
  * @param bytes those of {@link toTextAndBytes}. Results are views on them.
- * @throws InferenceError `ERR_INVALID_ARG` as well.
+ * @throws BadRecord
  */
-function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
-  const value = yield* jsonPieces(text, 'JSON', { mostValues })
-  return yield* revived(value, bytes, { left: pieceValues, names: 0 })
-}
-
-/** Reads long text in pieces, with its bytes. @throws BadRecord */
 export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   try {
-    return yield* bytesPieces(text, bytes)
+    const value = yield* jsonPieces(text, 'JSON', { mostValues })
+    return yield* revived(value, bytes, { left: pieceValues, names: 0 })
   } catch (error) {
     throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is not JSON')
   }

@@ -2,8 +2,13 @@ import type { Metric, Registry } from 'prom-client'
 import { requireFromPackage } from '../../base/own-package.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
-import type { Labels, MetricFamily, Sample, Scraped } from './metric-family.ts'
-import { tritonFamilies, engineFamilies, modelFamilies } from './metric-families.ts'
+import {
+  metricFamilies,
+  type Labels,
+  type MetricFamily,
+  type Sample,
+  type Scraped,
+} from './metric-families.ts'
 import { unknownOption } from '../../options/plain-options.ts'
 
 /** Options of {@link prometheusMetrics}. */
@@ -116,8 +121,6 @@ function checkBuckets(name: string, bounds: unknown): void {
   if (!isGood) throw invalidArgument(`options.${name}`, 'ascending numbers above 0', bounds)
 }
 
-const families = [...tritonFamilies, ...modelFamilies, ...engineFamilies]
-
 /** An engine of this process or another. */
 export interface MeasuredEngine {
   /** Called once per scrape. */
@@ -140,8 +143,8 @@ class RegisteredEngines {
   static readonly #of = new WeakMap<MetricRegistry, RegisteredEngines>()
   readonly #registry: MetricRegistry
   readonly #engines = new Set<RegisteredEngine>()
-  readonly #metrics: readonly RegisteredMetric[]
-  readonly #names = families.map(({ name }) => name)
+  readonly #metrics: readonly ReturnType<typeof registeredMetric>[]
+  readonly #names = metricFamilies.map(({ name }) => name)
   /** Pending reads of engines. An engine is not asked again while one is pending. */
   readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
   /** The statistics of the current scrape; the metric that is read first fetches them. */
@@ -149,7 +152,7 @@ class RegisteredEngines {
 
   private constructor(registry: MetricRegistry) {
     this.#registry = registry
-    this.#metrics = families.map((family) => new RegisteredMetric(family, () => this.#scrape()))
+    this.#metrics = metricFamilies.map((family) => registeredMetric(family, () => this.#scrape()))
   }
 
   static in(registry: MetricRegistry): RegisteredEngines {
@@ -248,40 +251,23 @@ function checkDistinct(one: Labels, other: Labels): void {
     )
 }
 
-/** The fields that a registry reads for its text. */
-interface MetricObject extends Pick<MetricFamily, 'name' | 'help' | 'type'> {
-  readonly aggregator: string
-  readonly values: Sample[]
-}
-
 /** A metric for prom-client that stores no values: it reads them on demand, and none can be set. */
-class RegisteredMetric {
-  /** An OpenMetrics registry renames it. */
-  name: string
-  readonly help: string
-  readonly type: MetricFamily['type']
-  readonly aggregator: string
-  readonly #family: MetricFamily
-  readonly #scrape: () => Promise<readonly Scraped[]>
-
-  constructor(family: MetricFamily, scrape: () => Promise<readonly Scraped[]>) {
-    const { name, help, type, aggregator = 'sum' } = family
-    this.name = name
-    this.help = help
-    this.type = type
-    this.aggregator = aggregator
-    this.#family = family
-    this.#scrape = scrape
+function registeredMetric(family: MetricFamily, scrape: () => Promise<readonly Scraped[]>) {
+  const { name, help, type, aggregator = 'sum' } = family
+  return {
+    /** An OpenMetrics registry renames it. */
+    name,
+    help,
+    type,
+    aggregator,
+    /** The fields that a registry reads for its text. */
+    async get() {
+      const values = (await scrape()).flatMap((scraped) => samplesOf(family, scraped))
+      return { name: this.name, help, type, aggregator, values }
+    },
+    /** Called by a registry's `resetMetrics()`. The counts belong to the engine, and continue. */
+    reset() {},
   }
-
-  async get(): Promise<MetricObject> {
-    const { name, help, type, aggregator } = this
-    const values = (await this.#scrape()).flatMap((scraped) => samplesOf(this.#family, scraped))
-    return { name, help, type, aggregator, values }
-  }
-
-  /** Called by a registry's `resetMetrics()`. The counts belong to the engine, and continue. */
-  reset(): void {}
 }
 
 /** Empty if the engine lacks the statistics: another process may have another version of this library. */

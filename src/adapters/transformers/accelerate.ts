@@ -128,7 +128,7 @@ async function replacementOf(
   { engine, padding = defaultSizes, models = {} }: AccelerateOptions,
 ): Promise<LoadedSession> {
   const { path, ...ownOptions } = models[name] ?? {}
-  const origin = originOf(session)
+  const origin = origins.get(session)
   const file = path ?? origin?.path
   if (file === undefined) {
     const hint = `Import zerohop/transformers before the pipeline is loaded, with the onnxruntime-node that it uses; or give its path: { models: { ${name}: { path } } }`
@@ -248,15 +248,8 @@ interface SessionFactory {
   create(...given: unknown[]): Promise<InferenceSession>
 }
 
+/** It lacks sessions that were opened before {@link noteOrigins}, from bytes, or by another copy of onnxruntime-node. */
 const origins = new WeakMap<object, SessionOrigin>()
-
-/**
- * The origin of a session; `undefined` if it was opened before {@link noteOrigins}, from bytes, or by another
- * copy of onnxruntime-node.
- */
-function originOf(session: object): SessionOrigin | undefined {
-  return origins.get(session)
-}
 
 /**
  * Records from now on the file that onnxruntime-node opens for each session, as sessions do not expose it.
