@@ -482,37 +482,21 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
 }
 
 /** The most requests that can leave as one batch. */
-interface Prefix {
-  readonly requests: number
-  readonly rows: number
-  /** Whether it cannot grow, or has reached the largest preferred size. */
-  readonly isFull: boolean
-  /** Whether it cannot grow because a deadline would be missed. */
-  readonly isHurried: boolean
-  /** Of its requests, those of the largest preferred size; else all before the largest preferred size is exceeded; 0 for none. */
-  readonly preferred: number
-  readonly preferredReason: BatchReason
-  /** When the delay of the first of its requests ends. */
-  readonly delayEndMs: number
-  /** Its earliest deadline. */
-  readonly deadlineMs: number
-}
-
 function largestPrefix(
   front: readonly QueuedRows[],
   limits: BatchLimits,
   { nowMs, startsInMs, runTimes }: Moment,
-): Prefix {
+) {
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs } = limits
   const largestPreferred = fullBatchRows(limits)
   const startMs = nowMs + startsInMs + deadlineMarginMs
 
   let rows = 0
   let requests = 0
-  let preferred = 0
+  let preferred = 0 // requests of the largest preferred size; else all before the largest preferred size is exceeded
   let preferredReason: BatchReason = 'preferred'
-  let isFull = false
-  let isHurried = false
+  let isFull = false // it cannot grow, or has reached the largest preferred size
+  let isHurried = false // it cannot grow, or a deadline would be missed
   let delayEndMs = delayEndsAtMs ?? Infinity
   let deadlineMs = Infinity
   while (requests < front.length) {
@@ -523,18 +507,13 @@ function largestPrefix(
       break
     }
     const earliestMs = entry.deadlineAtMs === null ? deadlineMs : Math.min(deadlineMs, entry.deadlineAtMs)
-    if (
-      requests > 0 &&
-      earliestMs !== Infinity &&
-      runTimes !== null &&
-      startMs + runTimes.presentMs(sum) > earliestMs
-    ) {
-      // A prefix that is late already loses nothing by growing. By a slow run instead of the present one a queue near its
-      // deadlines would fall apart into small batches, and more would be late.
-      if (startMs + runTimes.presentMs(rows) <= deadlineMs) {
-        isFull = isHurried = true
-        break
-      }
+    // By a slow run instead of the present one a queue near its deadlines would fall apart into small batches, and more would be late.
+    const hasDeadline = requests > 0 && earliestMs !== Infinity && runTimes !== null
+    const wouldMiss = hasDeadline && startMs + runTimes.presentMs(sum) > earliestMs
+    // One that is late already loses nothing by growing.
+    if (wouldMiss && startMs + runTimes.presentMs(rows) <= deadlineMs) {
+      isFull = isHurried = true
+      break
     }
     if (sum > largestPreferred && preferred === 0) {
       preferred = requests

@@ -608,22 +608,19 @@ export class Scheduler implements QueueOwner<InferRequest> {
   // ── for the queue ──
 
   dropped(request: InferRequest, why: QueueExit): void {
-    this.#settleDropped(request, why)
+    // What was cancelled is settled already.
+    if (why !== 'cancelled') this.#answers.reject(request, ...this.#exit(request, why))
     this.#update()
   }
 
-  #settleDropped(request: InferRequest, why: QueueExit): void {
+  #exit(request: InferRequest, why: Exclude<QueueExit, 'cancelled'>): [RejectionReason, Error] {
     switch (why) {
       case 'timeout':
-        return this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
+        return ['timeout', this.#errors.timedOut(request)]
       case 'deadline':
-        return this.#answers.reject(request, 'deadline', this.hopeless(request))
+        return ['deadline', this.hopeless(request)]
       case 'closed':
-        return this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
-      case 'cancelled':
-        return // it is settled already
-      default:
-        why satisfies never
+        return [this.#rejectWaiting[0], this.#rejectWaiting[1](request)]
     }
   }
 
