@@ -359,7 +359,7 @@ describe('callers in turn before the queue and a worker', () => {
     expect(p99).toBeLessThan(1.1)
   })
 
-  it.each(Array.from({ length: 12 }, (_, index) => 20 + 10 * index))(
+  it.each(Array.from({ length: repetitions(12, 4) }, (_, index) => 20 + repetitions(10, 30) * index))(
     'are served as a whole again where fewer are left in the middle of a trial (%d ms)',
     (changedAtMs) => {
       const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
@@ -370,7 +370,7 @@ describe('callers in turn before the queue and a worker', () => {
   )
 
   it('are served as a whole again where fewer are left in a trial, none of which is waited for in vain', () => {
-    for (let changedAtMs = 10; changedAtMs < 60; changedAtMs++) {
+    for (let changedAtMs = 10; changedAtMs < 60; changedAtMs += repetitions(1, 5)) {
       const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
       loop.callers = 20
       expect([changedAtMs, new Set(loop.until(500).sizes.slice(-100))]).toEqual([changedAtMs, new Set([20])])

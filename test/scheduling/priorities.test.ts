@@ -380,7 +380,8 @@ describe('deadlines', () => {
     })
 
     it('refuses what comes too fast, and answers the rest', async () => {
-      const model = await slow({ maxBatchSize: 4, latencyTargetMs: 100 })
+      const { estimatedMs } = (await slow({ maxBatchSize: 4, latencyTargetMs: minute })).capacity()
+      const model = await slow({ maxBatchSize: 4, latencyTargetMs: 20 * estimatedMs })
       const outcomes = await outcomesOf(Array.from({ length: 1000 }, () => infer(model)))
       const answered = outcomes.filter((outcome) => outcome === 'answered').length
       expect(new Set(outcomes)).toEqual(new Set(['answered', 'ERR_DEADLINE']))
