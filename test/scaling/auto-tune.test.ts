@@ -12,7 +12,7 @@ describe('a model with autoTune', () => {
   it('tries settings while it is busy, and answers every request with its own rows meanwhile', async () => {
     const engine = ownEngine({ cpuWorkers: 2, inline: false })
     // Runs that are long beside what this thread does keep an instance saturated, which a search waits for.
-    const model = await load(engine, small.matmulLoop(size, 400), {
+    const model = await load(engine, small.matmulSlow(size, 400), {
       maxBatchSize: 4,
       dynamicBatching: full ? {} : false, // without it only numbers of instances are tried
       autoTune: { maxInstances: 2 },

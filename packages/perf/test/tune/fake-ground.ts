@@ -126,7 +126,7 @@ export class FakeGround implements MeasuringGround {
         : { kind: 'poisson' as const, ratePerSecond: load.rate }
     const found = simulate({
       arrivals,
-      requests: Math.max(1000, repetitions(12, 6) * instances * limit),
+      requests: Math.max(1000, (arrivals.kind === 'closed' ? repetitions(12, 6) : 12) * instances * limit),
       serviceTimes,
       instances,
       maxBatchSize: limit,
