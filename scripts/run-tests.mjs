@@ -1,5 +1,5 @@
-// Tests in CI: all of `npm run test:full`, or of the named files what `npm test` runs. What fails among thousands of tests on a busy
-// machine is tried once more by itself, and named either way.
+// Tests in CI, on the build that is there: all of `npm run test:full`, or of the named files what `npm test` runs.
+// What fails among thousands of tests on a busy machine is tried once more by itself, and named either way.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,12 +13,12 @@ const run = (command, ...args) => spawnSync(command, args, { stdio: 'inherit' })
 
 const [, , ...named] = process.argv
 const mode = named.length === 0 ? ['--mode', 'full'] : []
-const tests = named.length === 0 ? ['npm', 'run', 'test:full', '--'] : ['npx', 'vitest', 'run', ...named]
-let status = run(...tests, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`)
+const vitest = ['npx', 'vitest', 'run', ...mode]
+let status = run(...vitest, ...named, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`)
 const failed = status === 0 ? [] : failedFiles()
 if (failed.length > 0 && failed.length <= mostFiles) {
   console.log(`\nFAILED, and tried once more by themselves: ${failed.join(', ')}`)
-  status = run('npx', 'vitest', 'run', ...mode, '--no-file-parallelism', ...failed)
+  status = run(...vitest, '--no-file-parallelism', ...failed)
   console.log(`\nUNSTEADY TESTS: ${failed.join(', ')}: ${status === 0 ? 'passed' : 'failed'} by themselves`)
 }
 rmSync(folder, { recursive: true })

@@ -10,6 +10,7 @@ import { ownIdentity, startOfSystem } from '../../src/models/compiled-models/ent
 import { entriesIn, ownFolder } from '../compiled-models/cached.ts'
 import { loadElsewhere } from '../compiled-models/in-processes.ts'
 import { perceptron } from '../compiled-models/models.ts'
+import { full } from '../support/full.ts'
 import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
 import { root, runScript, zerohop } from './run.ts'
 
@@ -134,7 +135,7 @@ describe('zerohop compile', () => {
   })
 })
 
-describe.runIf(process.platform === 'linux' && process.getuid?.() === 0)(
+describe.runIf(full && process.platform === 'linux' && process.getuid?.() === 0)(
   'the Dockerfile of docs/guide/containers.md',
   () => {
     const text = readFileSync(join(root, 'docs/guide/containers.md'), 'utf8')

@@ -11,7 +11,7 @@ import { loadElsewhere } from './in-processes.ts'
 import { perceptron, unfollowed } from './models.ts'
 
 /** `REPEAT=1000` looks closer, for half an hour; `SEED` is that of the first. */
-const count = Number(process.env['REPEAT'] ?? repetitions(100, 5))
+const count = Number(process.env['REPEAT'] ?? repetitions(100, 3))
 const firstSeed = Number(process.env['SEED'] ?? 1)
 
 const program = fileURLToPath(new URL('fixtures/ended.mjs', import.meta.url))
@@ -114,6 +114,8 @@ it(
       if (draw.way !== 'kill the child') expect(fresh!.compiled, `${how} ${fresh!.reason}`).toBe(true)
       // The next process that compiles a model removes the files that one end has left.
       expect(left().length, `${how} ${left().join()}`).toBeLessThanOrEqual(fresh!.children > 0 ? 0 : 7)
+      // A process that seals without waiting may end before it has removed a dead lock: those after it do.
+      for (let loads = 0; left().length > 0 && loads < 3; loads++) await loadElsewhere(dir, path).loaded
     }
     writeModel(path, -1)
     await loadElsewhere(dir, path).loaded

@@ -33,7 +33,7 @@ describe('dynamic batching', () => {
   })
 
   it('gathers what arrives while the worker is busy', async () => {
-    const model = await load(engine, small.matmulSlow(512, 2000))
+    const model = await load(engine, small.matmulLoop(512, 2000))
     const x = new Float32Array(512)
     const first = model.infer({ x })
     await until(() => model.stats().pendingRequestCount === 0)
@@ -100,7 +100,7 @@ describe('dynamic batching', () => {
 describe('one worker for two models', () => {
   it('does not let a saturated heavy model starve a light one', async () => {
     const crowded = ownEngine({ cpuWorkers: 1 })
-    const heavy = await load(crowded, small.matmulSlow(512, 400), { dynamicBatching: false })
+    const heavy = await load(crowded, small.matmulLoop(512, 400), { dynamicBatching: false })
     const light = await load(crowded, quick())
     const saturating = Array.from({ length: 400 }, () =>
       heavy.infer({ x: new Float32Array(512) }).catch(() => 'dropped'),

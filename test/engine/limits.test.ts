@@ -21,7 +21,7 @@ import { markedModel, markOf } from '../support/versions.ts'
 const x = new Float32Array(1024)
 
 /** Some 75 ms a run: long enough that a run goes on while this thread is kept from looking. */
-const slow = () => small.matmulSlow(1024, 300)
+const slow = () => small.matmulLoop(1024, 300)
 
 /**
  * A slow model (one request a run) whose two staging slots are taken, so that the next request waits.

@@ -84,7 +84,7 @@ describe.skipIf(version === undefined)(
     })
 
     it('stops a run that nobody wants any more, and serves the next request', async () => {
-      const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), {
+      const model = await load(native({ cpuWorkers: 1 }), small.matmulLoop(512, 1000), {
         checkRows: false,
         warmup: false,
       })
@@ -100,7 +100,7 @@ describe.skipIf(version === undefined)(
     })
 
     it('finishes a run that somebody else still wants', async () => {
-      const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), {
+      const model = await load(native({ cpuWorkers: 1 }), small.matmulLoop(512, 1000), {
         maxBatchSize: 64,
         dynamicBatching: { holdUntilQueued: 2 },
       })

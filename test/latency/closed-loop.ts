@@ -59,9 +59,11 @@ export class ClosedLoop {
   /** Requests per millisecond, and what 99 of 100 of them took at most, and all, between two moments. */
   figures(fromMs: number, toMs: number): { perMs: number; p99Ms: number; longestMs: number } {
     const answers = this.#answers
-    const tookMs = Float64Array.from(
-      answers.filter((_, at) => at % 2 === 1 && answers[at - 1]! >= fromMs && answers[at - 1]! < toMs),
-    ).sort()
+    const kept = new Float64Array(answers.length / 2)
+    let count = 0
+    for (let at = 0; at < answers.length; at += 2)
+      if (answers[at]! >= fromMs && answers[at]! < toMs) kept[count++] = answers[at + 1]!
+    const tookMs = kept.subarray(0, count).sort()
     return {
       perMs: tookMs.length / (toMs - fromMs),
       p99Ms: tookMs[Math.floor(0.99 * tookMs.length)]!,

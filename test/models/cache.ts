@@ -23,13 +23,25 @@ export function modelPath(name: string, recipe: ModelRecipe): string {
   if (existsSync(path)) return path
   if (!existsSync(folder)) dropOldFolders()
   if (!isOurTurn(path)) return path
-  const built = recipe()
+  const built = made(recipe, path)
   const { model, files } = built instanceof Uint8Array ? { model: built, files: [] } : built
   // The model comes last: whoever sees it finds the files it refers to.
   for (const [file, bytes] of files) writeAtomically(join(folder, file), bytes)
   writeAtomically(path, model)
   return path
 }
+
+/** What a recipe makes; one that fails leaves its turn to the next. */
+function made(recipe: ModelRecipe, path: string): Uint8Array | ModelFiles {
+  try {
+    return recipe()
+  } catch (error) {
+    rmSync(turnOf(path))
+    throw error
+  }
+}
+
+const turnOf = (path: string): string => `${path}.turn`
 
 /**
  * Whether this process is to write the model; else another has written it meanwhile. It is written once: a file that takes the
@@ -38,7 +50,7 @@ export function modelPath(name: string, recipe: ModelRecipe): string {
 function isOurTurn(path: string): boolean {
   mkdirSync(dirname(path), { recursive: true })
   try {
-    writeFileSync(`${path}.turn`, '', { flag: 'wx' })
+    writeFileSync(turnOf(path), '', { flag: 'wx' })
     return true
   } catch {
     const limitMs = performance.now() + 20_000 // it may have been killed over it

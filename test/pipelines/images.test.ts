@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
 import { largestBatch } from '../support/against-plain.ts'
+import { repetitions } from '../support/full.ts'
 import { ownEngine } from '../support/open.ts'
 import { hasShared, inParallel, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
@@ -21,14 +22,14 @@ ensemble_scheduling {
 const squeezenet =
   'max_batch_size: 8 input { name: "data_0" data_type: TYPE_FP32 dims: [3, 224, 224] } output { name: "softmaxout_1" data_type: TYPE_FP32 dims: [1000] reshape { shape: [1000, 1, 1] } } instance_group { count: 1 }'
 
-/** The labels of all images, twenty times, from 64 callers. */
-async function readLabels(model: Model, input: string, output: string): Promise<string[][]> {
+/** The labels of all images, some times over, from 64 callers. */
+async function readLabels(model: Model, input: string, output: string, rounds = 10): Promise<string[][]> {
   const files = images.map(([name]) => readFileSync(sharedPath(`images/${name}`)))
-  const asked = Array.from({ length: 10 }, () => files).flat()
+  const asked = Array.from({ length: rounds }, () => files).flat()
   const feed = (file: Buffer) => new Tensor('uint8', new Uint8Array(file), [1, file.length])
   const answers = await inParallel(64, asked, (file) => model.infer({ [input]: feed(file) }))
   const labels = answers.map((answer) => answer[output]!.data[0] as string)
-  return Array.from({ length: 10 }, (_, round) =>
+  return Array.from({ length: rounds }, (_, round) =>
     labels.slice(round * files.length, (round + 1) * files.length),
   )
 }
@@ -72,7 +73,8 @@ describe.skipIf(!hasShared)(`decode, normalise, SqueezeNet, top-k${missingShared
     })
     const models = await engine.loadRepository(repository)
     expect(models.map(({ name }) => name).sort()).toEqual(['classifier', 'squeezenet'])
-    for (const labels of await readLabels(engine.model('classifier'), 'IMAGE', 'LABEL'))
+    const rounds = repetitions(10, 3)
+    for (const labels of await readLabels(engine.model('classifier'), 'IMAGE', 'LABEL', rounds))
       expect(labels).toEqual(known)
     expect(engine.model('classifier').metadata).toMatchObject({
       maxBatchSize: 8,

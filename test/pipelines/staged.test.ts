@@ -6,6 +6,7 @@ import { modelPath } from '../models/cache.ts'
 import { identity } from '../models/identity.ts'
 import { mulberry32 } from '../models/random.ts'
 import { executorKinds } from '../support/executors.ts'
+import { repetitions } from '../support/full.ts'
 import { ownEngine } from '../support/open.ts'
 import { inParallel } from '../support/shared.ts'
 import { step } from './arithmetic.ts'
@@ -85,7 +86,7 @@ describe.skipIf(!executorKinds.includes('native' as never))(
       const { engine, model, ask, inPlace } = await setUp()
       const random = mulberry32(3)
       await inParallel(24, numbers(100), (value) => ask(value))
-      const ends = await inParallel(24, numbers(3000), async (value) => {
+      const ends = await inParallel(24, numbers(repetitions(3000, 600)), async (value) => {
         const controller = new AbortController()
         const how = random()
         if (how < 0.3) setTimeout(() => controller.abort('aborted'), 4 * random())

@@ -6,7 +6,7 @@ import { models } from './models.ts'
 import { repetitions } from '../support/full.ts'
 
 /** How often each ending is tried: one that goes wrong now and then does go wrong. `REPEAT=20` looks closer, for half an hour. */
-export const repeat = Number(process.env.REPEAT ?? repetitions(6, 1))
+export const repeat = Number(process.env.REPEAT ?? repetitions(4, 1))
 /**
  * A child that has not ended by then hangs. Closing during a run takes 4 to 6 s of CPU, which is 50 s where many others
  * compute.

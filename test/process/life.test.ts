@@ -151,7 +151,7 @@ describe.concurrent('over time', () => {
   it(
     'a worker that hangs at its start fails each load, leaves no thread, and the next load tries afresh',
     { timeout: testTimeoutMs },
-    () => waitsEachTime('start.mjs', 'hangs', { answer: [[late(2000), late(2000)], true, 0] }),
+    () => waitsEachTime('start.mjs', 'hangs', { answer: [[late(1000), late(1000)], true, 0] }),
   )
 
   it('a worker that hangs inside ONNX Runtime at its start is detached', { timeout: testTimeoutMs }, () =>

@@ -1,6 +1,6 @@
 import { farIdsUnfollowed } from '../models/particular-rows.ts'
 import { matmulMany } from '../models/arithmetic.ts'
-import { identity, identityVariable, matmulSlow, squared } from '../models/small.ts'
+import { identity, identityVariable, matmulLoop, matmulSlow, squared } from '../models/small.ts'
 
 /** Paths of the models that the fixtures load, by the names they know them under. */
 export function models() {
@@ -9,11 +9,11 @@ export function models() {
     /** Rows of any length. */
     variable: identityVariable('float32'),
     /** 32 rows of 1024 take a hundred milliseconds or more. */
-    slow: matmulSlow(1024, 200),
+    slow: matmulLoop(1024, 200),
     /** x [n, n] by itself: one operator, which takes as long as n says. */
     squared: squared(),
     /** Takes a second or more to open. */
-    slowToOpen: matmulSlow(512, 4000),
+    slowToOpen: matmulSlow(512, 2000),
     /** 64 MB of weights. */
     weights: matmulMany(512, 64),
     /** No made-up row can be run, and nothing is proved. */

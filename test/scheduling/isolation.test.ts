@@ -176,7 +176,7 @@ it('requests withdrawn before they were run again hold up nothing', async () => 
   const quiet = { sessionOptions: { logSeverityLevel: 4 } } as const
   const [failing, slow, light] = await Promise.all([
     load(crowded, small.gatherRow(), { maxBatchSize: 2, ...quiet }),
-    load(crowded, small.matmulSlow(512, 400), { dynamicBatching: false }),
+    load(crowded, small.matmulLoop(512, 400), { dynamicBatching: false }),
     load(crowded, small.identity('float32'), { dynamicBatching: false }),
   ])
   const controller = new AbortController()

@@ -100,7 +100,7 @@ describe('to the statistics a split request', () => {
   })
 
   it('whose deadline only its last part would miss is refused before any of it waits', async () => {
-    const model = await open(small.matmulSlow(512, 400), { maxBatchSize: 1 })
+    const model = await open(small.matmulLoop(512, 400), { maxBatchSize: 1 })
     for (let run = 0; run < 5; run++) await model.infer(rowsOf(1, 512))
     const { estimatedMs } = model.capacity()
     const refused = outcomeOf(model.infer(rowsOf(50, 512), { deadlineMs: 10 * estimatedMs }))

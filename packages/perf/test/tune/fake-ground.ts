@@ -13,6 +13,7 @@ import type {
 import { simulate } from '../../src/simulation/simulate.ts'
 import { FakeClock } from '../../../../test/fake-clock.ts'
 import { mulberry32, type Random } from '../../../../test/models/random.ts'
+import { repetitions } from '../../../../test/support/full.ts'
 
 /** A machine with a model, as it would be without noise. */
 export interface FakeMachine {
@@ -125,7 +126,7 @@ export class FakeGround implements MeasuringGround {
         : { kind: 'poisson' as const, ratePerSecond: load.rate }
     const found = simulate({
       arrivals,
-      requests: Math.max(1000, 12 * instances * limit),
+      requests: Math.max(1000, (arrivals.kind === 'closed' ? repetitions(12, 6) : 12) * instances * limit),
       serviceTimes,
       instances,
       maxBatchSize: limit,

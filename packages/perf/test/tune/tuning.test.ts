@@ -98,7 +98,7 @@ describe('tuning a model for throughput', () => {
 
   it('finds one with 97 % of its throughput on a noisy one, in 95 of 100', async () => {
     const shares = []
-    const times = repetitions(40, 8)
+    const times = repetitions(40, 4)
     for (let seed = 1; seed <= times; seed++) shares.push(await shareOfBest(seed, { ...noisy, seed }))
     expect(shares.filter((share) => share >= 0.97).length).toBeGreaterThanOrEqual(Math.floor(0.95 * times))
   })
@@ -263,7 +263,7 @@ describe('the time', () => {
       const fast = { ...byDefault, threads: 2 }
       const runMs = ({ threads, instances, maxBatchSize }: Configuration) =>
         (threads === 2 && instances === 1 ? 0.2 : 8) + 0.01 * maxBatchSize
-      for (let seed = 1; seed <= repetitions(10, 3); seed++) {
+      for (let seed = 1; seed <= repetitions(10, 2); seed++) {
         for (const more of [{}, { p99Ms: 100 }, { concurrency: 16 }]) {
           rmSync(statePath, { force: true })
           const ground = new FakeGround(
