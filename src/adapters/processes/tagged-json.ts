@@ -232,17 +232,17 @@ function bytesOf(base64: unknown): ArrayBuffer {
   return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer
 }
 
-/** The fields of an error that are sent, in the order of {@link InferenceErrorDetails}. */
-const fields = [
-  'model',
-  'argument',
-  'expected',
-  'received',
-  'retryAfterMs',
-  'estimatedMs',
-  'requestId',
-  'step',
-] as const
+/** The fields of an error that are sent, by their names in {@link InferenceErrorDetails}, and as they are called in the error. */
+const fields: Readonly<Record<Exclude<keyof InferenceErrorDetails, 'cause'>, keyof InferenceError>> = {
+  model: 'model',
+  name: 'argument',
+  expected: 'expected',
+  received: 'received',
+  retryAfterMs: 'retryAfterMs',
+  estimatedMs: 'estimatedMs',
+  requestId: 'requestId',
+  step: 'step',
+}
 const mostCauses = 8
 
 /** Writes an error as text. */
@@ -266,9 +266,8 @@ export function errorFrom(value: unknown): Error {
       code === undefined ? {} : { code },
     )
   const details: Record<string, unknown> = { ...causes }
-  for (const field of fields) {
-    if (value[field] !== undefined) details[field === 'argument' ? 'name' : field] = value[field]
-  }
+  for (const [detail, field] of Object.entries(fields))
+    if (value[field] !== undefined) details[detail] = value[field]
   return new InferenceError(code as InferenceErrorCode, text, details as InferenceErrorDetails)
 }
 
@@ -280,7 +279,7 @@ function plain(error: unknown, depth: number): unknown {
     message: error instanceof InferenceError ? error.message : messageOf(error),
   }
   if (typeof of['code'] === 'string') told['code'] = of['code']
-  if (error instanceof InferenceError) for (const field of fields) told[field] = of[field]
+  if (error instanceof InferenceError) for (const field of Object.values(fields)) told[field] = of[field]
   if (error.cause !== undefined && depth < mostCauses) told['cause'] = plain(error.cause, depth + 1)
   return told
 }

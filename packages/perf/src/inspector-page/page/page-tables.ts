@@ -1,3 +1,4 @@
+import type { BatchReason } from 'zerohop'
 import type { Frame } from 'zerohop/internals'
 import { bytesOf, countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import { element, rowElement } from '../../web-page/charts/page-elements.ts'
@@ -108,12 +109,13 @@ function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): Docum
 }
 
 /** Why batches are closed, in the words of the documentation. */
-const reasons: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<BatchReason, string>> = {
   full: 'no further request fits',
   preferred: 'it has a preferred size, or one tried or found to give more',
   idle: 'an instance was free, and nothing to wait for',
   bucket: 'others that wait have other shapes',
   delay: 'its oldest request has waited long enough',
+  cost: 'with one more it would have cost too much',
   deadline: 'one of its requests has no more time',
   drain: 'the model is closing',
 }
@@ -165,7 +167,7 @@ function rowsOf(
 
 function withMeaning(reason: string): HTMLElement {
   const shown = element('span', reason)
-  const meaning = Object.hasOwn(reasons, reason) ? reasons[reason] : undefined
+  const meaning = Object.hasOwn(reasons, reason) ? reasons[reason as BatchReason] : undefined
   if (meaning !== undefined) shown.append(element('small', meaning))
   return shown
 }

@@ -1,3 +1,4 @@
+import type { BatchReason } from 'zerohop'
 import type { Colour } from '../../web-page/colours.ts'
 import type { Series } from '../../web-page/charts/chart.ts'
 import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
@@ -106,7 +107,7 @@ function peakParts(peak: ScenarioPeak | null): Part[] {
 
 const factPart = (caption: string, rows: Table['rows']) => tablePart(caption, ['', 'Value'], rows)
 
-const meanings: Readonly<Record<string, string>> = {
+const meanings: Readonly<Record<BatchReason, string>> = {
   full: 'no further request fitted',
   preferred: 'a preferred size was reached',
   idle: 'an instance was idle',
@@ -140,7 +141,7 @@ export function reasonSection(result: PerfResult): Section {
     lead:
       reasons.length === 0
         ? 'No batch was sent.'
-        : `${reasons.map((reason) => `${reason}: ${meanings[reason] ?? 'another reason'}`).join('; ')}.`,
+        : `${reasons.map((reason) => `${reason}: ${meanings[reason as BatchReason] ?? 'another reason'}`).join('; ')}.`,
     parts: [
       levelsPart(result, {
         id: 'reasons',
