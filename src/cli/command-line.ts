@@ -179,7 +179,7 @@ export function printReport<Report extends { readonly error?: Failure }>(
   process.exitCode = report.error.exitCode
 }
 
-/** Rows of a name and its lines, of which the empty ones are left out. */
+/** Table rows: each name with its lines. Empty lines are skipped. */
 export function tableText(
   nameWidth: number,
   rows: readonly (readonly [name: string, lines: readonly string[]])[],

@@ -112,9 +112,13 @@ it(
       expect([fresh?.y, fresh?.warnings], how).toEqual([expected, []])
       // A model over whose writing a process has ended is not compiled for a day.
       if (draw.way !== 'kill the child') expect(fresh!.compiled, `${how} ${fresh!.reason}`).toBe(true)
-      // The next process that compiles a model removes what an end has left, unless it ends itself before it has done so: never more
-      // stays than one end leaves, beside up to seven processes.
-      expect(left().length, `${how} ${left().join()}`).toBeLessThanOrEqual(7)
+      // The next process that compiles a model removes the files that one end has left. One that ends before it has removed a dead
+      // lock leaves it to the next.
+      for (let more = 0; fresh!.children > 0 && left().length > 0 && more < 3; more++) {
+        writeModel(path, -10 * seed - more)
+        await loadElsewhere(dir, path).loaded
+      }
+      expect(left().length, `${how} ${left().join()}`).toBeLessThanOrEqual(fresh!.children > 0 ? 0 : 7)
     }
     writeModel(path, -1)
     await loadElsewhere(dir, path).loaded

@@ -6,7 +6,7 @@ import { fixture, loadFunction } from './load-function.ts'
 
 const declared = { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'int32' }] } as const
 
-/** 64 requests of a row each, one of which is bad: how each came out, and how often the thread was lost over it. */
+/** Sends 64 requests of one row, one of them bad. Returns the outcome of each, and how often the thread was lost. */
 async function among(badRow: number, config: Partial<FunctionOptions> = {}, place = 37) {
   const engine = ownEngine()
   const model = await loadFunction(engine, 'misbehaving.mjs', { ...declared, maxBatchSize: 64, ...config })

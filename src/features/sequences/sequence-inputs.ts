@@ -296,14 +296,14 @@ export class EmptyRows {
       if (Array.isArray(values)) return values.map(() => '')
       return ArrayBuffer.isView(values) ? zeros(values as TensorData) : values
     })
-    const nobody = () => {}
+    const noop = () => {}
     const options = { ...noOptions, outputs: [] }
     const row = new InferRequest(
       { rows: 1, bucketKey, whole: false, data: empty, dims: dims && [...dims] },
       level,
       options,
-      nobody,
-      nobody,
+      noop,
+      noop,
     )
     row.settled = true
     return row

@@ -7,7 +7,7 @@ import type { SequenceInputs } from './sequence-inputs.ts'
 import type { Sequences } from './sequences.ts'
 import type { StateTensors } from './state-tensors.ts'
 
-const nobody = () => {}
+const noop = () => {}
 
 /** One sequence: its requests in order of their calls, of which one at a time is in flight. */
 export class Sequence {
@@ -43,7 +43,7 @@ export class Sequence {
   failure: [why: RejectionReason, error: () => InferenceError] | null = null
   /** Resolves when the sequence is removed; `null` unless a caller waits for that. */
   whenRemoved: Promise<void> | null = null
-  onRemoved: () => void = nobody
+  onRemoved: () => void = noop
 
   constructor(id: SequenceId, key: string, correlation: Sequence['correlation'], state: StateTensors) {
     this.id = id
@@ -72,7 +72,7 @@ export class Sequence {
     if (this.whenRemoved !== null) this.predecessorEnded = true
     this.owner = owner
     this.whenRemoved = null
-    this.onRemoved = nobody
+    this.onRemoved = noop
     return told
   }
 
@@ -107,7 +107,7 @@ export class Turn implements SequenceTurn {
   readonly shapeKey: string
   slot = -1
   /** Called when its turn comes, or will never come. */
-  onTurn: () => void = nobody
+  onTurn: () => void = noop
   readonly #owner: Sequences
   /** The outputs that its caller asked for; `null` for all except states. */
   readonly #shown: readonly number[] | null

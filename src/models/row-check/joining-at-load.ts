@@ -171,7 +171,7 @@ async function proofForAll(
 ): Promise<RowProof> {
   const optional = optionalInputs.filter((name) => shaped.served.inputs.some((input) => input.name === name))
   if (optional.length > mostOptional)
-    return unknown(`it has ${optional.length} optional inputs, each of which a request may leave out`)
+    return unknown(`it has ${optional.length} optional inputs, and the proof tries ${mostOptional} at most`)
   let proof: RowProof | null = null
   for (let given = 0; given < 2 ** optional.length; given++) {
     const left = optional.filter((_, at) => (given & (1 << at)) !== 0)
