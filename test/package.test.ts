@@ -32,7 +32,7 @@ it('the package has what it needs to run and to build its addon, nothing that wa
     'dist/adapters/inspector/page.json',
     'dist/internals.js',
     'dist/licenses.txt',
-    'dist/run/worker-thread/native-thread.cjs',
+    'dist/run/worker-thread/prover.cjs',
     'dist/run/worker-thread/serve.cjs',
     'dist/run/function-thread/function-server.cjs',
     'native/CMakeLists.txt',

@@ -7,6 +7,7 @@ import type { WorkerEvent } from '../observe/engine-events.ts'
 import type { WorkerOptions } from '../options/engine-options.ts'
 import type { Executors } from './executor-choice.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
+import { NativeExecutor } from './executors/native/native-executor.ts'
 import type {
   StartAnswer,
   StartRefusal,
@@ -22,7 +23,6 @@ import type { ThreadSource, WorkerThread } from './worker-threads.ts'
 
 /** What a thread of each kind runs, in `dist/`. */
 const threadFiles: Readonly<Record<WorkerSetup['kind'], string>> = {
-  native: 'run/worker-thread/native-thread.cjs',
   binding: 'run/worker-thread/serve.cjs',
   function: 'run/function-thread/function-server.cjs',
 }
@@ -111,7 +111,8 @@ export class DevicePool implements ThreadSource {
 
   newThread(events: ExecutorEvents): WorkerThread {
     const { executors, workers, clock } = this.#options
-    return new DeviceThread(this, executors.make(events), workers, clock)
+    const made = executors.make(events)
+    return made instanceof NativeExecutor ? made : new DeviceThread(this, made, workers, clock)
   }
 
   /** Ends a worker that has no session, and its thread. May be called twice. */

@@ -222,6 +222,8 @@ export class Devices {
 
   /** What a worker has said of itself; `null` before one has started. */
   get #ready(): WorkerReady | null {
+    const version = this.#executors?.ortVersion
+    if (version != null) return { onnxruntimeVersion: version }
     return [...this.#pools.values()].find((pool) => pool.ready !== null)?.ready ?? null
   }
 

@@ -24,7 +24,7 @@ export interface Executors {
   readonly ortVersion: string | null
   /** What the application's thread may run itself; `null` for nothing. */
   readonly inline: InlineBudget | null
-  make(events: ExecutorEvents): ThreadExecutor
+  make(events: ExecutorEvents): ThreadExecutor | NativeExecutor
   /**
    * Where slots are to lie.
    *

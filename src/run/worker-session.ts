@@ -10,6 +10,7 @@ import type { Arena } from '../observe/model-statistics.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { ModelInstance } from './model-instance.ts'
+import { prove } from './prover.ts'
 import type { Worker } from './worker.ts'
 import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
@@ -129,7 +130,7 @@ export class WorkerSession {
   #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
-        if (this.#readsGraph) this.#readGraph(executor)
+        if (this.#readsGraph) this.#readGraph()
         const [opened, state] = await openFrom(executor, this.id, this.#source, () => this.#closing === null)
         this.#openOn = executor
         const first = this.#state ?? state
@@ -142,15 +143,15 @@ export class WorkerSession {
   }
 
   /** A file alone: what is in memory is read in the time that a look at it takes. */
-  #readGraph(executor: Executor): void {
+  #readGraph(): void {
     const { model } = this.#source.original ?? this.#source
     this.#readsGraph = false
-    if (typeof model === 'string') executor.prove?.(model, []).catch(() => {}) // a caller that asks something gets the error
+    if (typeof model === 'string') prove(model, []).catch(() => {}) // a caller that asks something gets the error
   }
 
   /**
    * Proves from the graph of the model that it was opened from, or that what it was opened from was made of, what is asked of its rows;
-   * see {@link Executor.prove}. Rejects when the thread dies.
+   * see {@link prove}. Rejects when its thread is gone.
    */
   async prove(questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
     const thread = this.#openOn
@@ -158,10 +159,8 @@ export class WorkerSession {
     const { model, options } = this.#source.original ?? this.#source
     if (options.externalData !== undefined)
       return [unproved('external data was given, which the graph is not read with')]
-    const proofs =
-      thread.prove === undefined
-        ? [unproved('what runs it has no graph')]
-        : await thread.prove(model, questions)
+    if (options.function !== undefined) return [unproved('what runs it has no graph')]
+    const proofs = await prove(model, questions)
     return fileOf(model)?.anything === this.#state!.file?.anything
       ? proofs
       : [unproved('its file changed since it was opened')]

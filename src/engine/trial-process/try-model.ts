@@ -16,18 +16,18 @@ let executor: NativeExecutor | null = null
 let lastId = 0
 
 /** @throws Error when the addon, or ONNX Runtime, cannot be loaded. */
-function startedExecutor(): NativeExecutor {
+async function startedExecutor(): Promise<NativeExecutor> {
   const ort = openNativeOrt()
   if (ort.binding === null) throw new Error(ort.reason)
   const events = { finished: () => {}, died: () => {} }
   const started = new NativeExecutor(ort, events, 0)
-  started.startHere()
+  await started.start()
   return started
 }
 
 tryModels(async ({ model, engine: { workers } }, config, how) => {
   switchOffTelemetry(workers.env)
-  const native = (executor ??= startedExecutor())
+  const native = (executor ??= await startedExecutor())
   const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: availableCores().usable } as const
   const runtime = { ortVersion: openNativeOrt().version ?? '', useProvider: (entry: Entry) => entry }
   const id = ++lastId

@@ -1,7 +1,6 @@
 import type { OpenOptions } from '../../options/session-options.ts'
 import type { SlotMemory } from '../../native/staging-pool.ts'
 import type { Carrier, RawValueMetadata } from '../../tensor/metadata.ts'
-import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 import type { Arena } from '../../observe/model-statistics.ts'
 import type { MailedOutputs, RowFailures } from '../../schedule/batch.ts'
@@ -114,15 +113,6 @@ export interface Executor {
     feeds: readonly (MailedValue | null)[],
     wantsOutputs: boolean,
   ): Promise<SampleRun>
-  /**
-   * Asks the graph of a model about its rows. The thread that opens sessions answers. Left out by executors that run no graphs. A file that
-   * cannot be read is answered with `unknown`. Rejects when the thread dies.
-   *
-   * @param model its path, or its bytes.
-   * @param questions in turn, until one is proved. None: the graph is read ahead.
-   * @returns what was found for each of those that were asked.
-   */
-  prove?(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]>
   /** Releases a session and its slots; resolves also when the thread dies over it. */
   close(sessionId: number): Promise<void>
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void

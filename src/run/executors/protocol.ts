@@ -4,7 +4,6 @@ import type { RunTimestamps, SampleRun, SlotLayout, Executor } from './executor.
 import type { RowFailures } from '../../schedule/batch.ts'
 import type { MailedValue } from '../../tensor/values.ts'
 import type { MessagePort } from 'node:worker_threads'
-import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 
 /** What the init task of a thread is given, by the executor that it serves. Its port closes with the thread, however that ends. */
 export type WorkerSetup =
@@ -24,18 +23,6 @@ export type WorkerSetup =
       readonly clockOffsetMs: number
       /** Batches that run at the same time. */
       readonly concurrency: number
-    }
-  | {
-      readonly kind: 'native'
-      readonly port: MessagePort
-      /** The addon's path. */
-      readonly addon: string
-      /** The loop that is to be started. */
-      readonly loopId: number
-      /** By how much its thread, and ONNX Runtime's own, give way to others. */
-      readonly niceIncrement: number
-      /** ONNX Runtime's version, as the application's thread has found it. */
-      readonly onnxruntimeVersion: string
     }
 
 /** What the init task is given, to say how it went: one {@link StartAnswer}. */
@@ -96,7 +83,6 @@ export type ToWorker =
       feeds: readonly (MailedValue | null)[]
       wantsOutputs: boolean
     }
-  | ProofTask
   | { type: 'close'; questionId: number; sessionId: number }
   /** `copied`: ONNX Runtime cannot read the buffer itself. */
   | { type: 'slot'; slotId: number; sessionId: number; buffer: SharedArrayBuffer; copied: boolean }
@@ -113,7 +99,6 @@ export type ToWorker =
 export type FromWorker =
   | { type: 'opened'; questionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
   | ({ type: 'ranSample'; questionId: number } & SampleRun)
-  | ProofAnswer
   | { type: 'closed'; questionId: number }
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }
@@ -126,23 +111,6 @@ export type FromWorker =
       outputs: (MailedValue | null | undefined)[]
       failures?: RowFailures | null
     }
-
-/** Asks a thread what the graph of a model says of its rows; see {@link Executor.prove}. */
-export interface ProofTask {
-  readonly type: 'prove'
-  readonly questionId: number
-  readonly model: string | SharedArrayBuffer
-  /** See {@link bytesId}; 0 for a path. */
-  readonly bytesId: number
-  readonly questions: readonly RowQuestion[]
-}
-
-/** The answer to a {@link ProofTask}. */
-export interface ProofAnswer {
-  readonly type: 'proved'
-  readonly questionId: number
-  readonly proofs: readonly RowProof[]
-}
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
 export function clockOffsetMs(): number {

@@ -1,8 +1,15 @@
-import type { ProofAnswer, ProofTask } from '../executors/protocol.ts'
 import { stampOf } from '../../base/files.ts'
-import { answerQuestions } from '../../onnx/row-proof/prove-rows.ts'
+import { answerQuestions, type RowProof, type RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
 import type { OnnxModel } from '../../onnx/row-proof/onnx-model.ts'
 import { readGraph } from '../../onnx/row-proof/read-graph.ts'
+
+/** A question about the graph of a model. */
+export interface ProofTask {
+  readonly model: string | SharedArrayBuffer
+  /** See {@link bytesId}; 0 for a path. */
+  readonly bytesId: number
+  readonly questions: readonly RowQuestion[]
+}
 
 /** How long a graph is kept for the next question, in milliseconds. */
 const keptForMs = 5000
@@ -12,9 +19,8 @@ let last: { readonly origin: string | number; readonly graph: OnnxModel | null }
 let forgetting: NodeJS.Timeout | undefined
 
 /** Reads a graph, unless that is at hand, and answers what is asked of its rows. */
-export function prove(task: ProofTask): ProofAnswer {
-  const { questions, questionId } = task
-  return { type: 'proved', questionId, proofs: answerQuestions(() => graphOf(task), questions) }
+export default function prove(task: ProofTask): readonly RowProof[] {
+  return answerQuestions(() => graphOf(task), task.questions)
 }
 
 function graphOf({ model, bytesId }: ProofTask): OnnxModel | null {

@@ -138,8 +138,6 @@ export class Server {
         return this.#answer(message.questionId, () => this.#open(message))
       case 'runSample':
         return this.#answer(message.questionId, () => this.#runSample(message))
-      case 'prove':
-        return this.#prove(message)
       case 'close':
         return this.#answer(message.questionId, () => this.#close(message))
       case 'slot':
@@ -201,16 +199,6 @@ export class Server {
       this.#runtime.Tensor,
     )
     return [{ type: 'ranSample', questionId, ...run }, transfer]
-  }
-
-  /** Nothing of it is inside ONNX Runtime; its modules are read where it is wanted. */
-  async #prove(task: Question<'prove'>): Promise<void> {
-    try {
-      const { prove } = await import('./prove.ts')
-      this.#post(prove(task))
-    } catch (reason) {
-      this.#post({ type: 'refused', questionId: task.questionId, message: messageOf(reason) })
-    }
   }
 
   async #close({ questionId, sessionId }: Question<'close'>): Promise<[FromWorker]> {

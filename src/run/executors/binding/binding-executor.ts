@@ -3,7 +3,6 @@ import { outsideContext } from '../../../base/async-context.ts'
 import { bindingCarrier } from '../../../tensor/metadata.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
-import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import {
   ThreadEndedError,
@@ -12,7 +11,6 @@ import {
   type RunTimestamps,
   type SampleRun,
   type SlotLayout,
-  bytesId,
 } from '../executor.ts'
 import type { MailedOutputs, RowFailures } from '../../../schedule/batch.ts'
 import { Bell, ControlBlock } from './control-block.ts'
@@ -96,21 +94,6 @@ export class BindingExecutor implements ThreadExecutor, CompletionSource {
     }))
     if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
     return answer as Extract<FromWorker, { type: 'ranSample' }>
-  }
-
-  async prove(
-    model: string | SharedArrayBuffer,
-    questions: readonly RowQuestion[],
-  ): Promise<readonly RowProof[]> {
-    const answer = await this.#ask((questionId) => ({
-      type: 'prove',
-      questionId,
-      model,
-      bytesId: typeof model === 'string' ? 0 : bytesId(model),
-      questions,
-    }))
-    if (answer.type === 'refused') throw new Error(answer.message)
-    return (answer as Extract<FromWorker, { type: 'proved' }>).proofs
   }
 
   async close(sessionId: number): Promise<void> {

@@ -1,4 +1,4 @@
-import { isMainThread, MessageChannel, type MessagePort } from 'node:worker_threads'
+import { isMainThread } from 'node:worker_threads'
 import { nextTurn } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
@@ -9,10 +9,10 @@ import type {
 } from '../../../native/native-binding.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
 import { libraryCarrier, type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
-import type { RowProof, RowQuestion } from '../../../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import {
   ThreadEndedError,
+  type Executor,
   type ExecutorEvents,
   type OpenedSession,
   type OpeningAhead,
@@ -23,18 +23,13 @@ import {
 } from '../executor.ts'
 import type { Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
-import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../protocol.ts'
+import type { WorkerThread } from '../../worker-threads.ts'
 import type { NativeOrt } from './native-ort.ts'
 import { openAhead, sessionSettings, sharable } from './session-opener.ts'
 
 interface Question {
   readonly sessionId: number
   resolve(answer: Answer): void
-  reject(reason: Error): void
-}
-
-interface ProofQuestion {
-  resolve(proofs: readonly RowProof[]): void
   reject(reason: Error): void
 }
 
@@ -75,46 +70,33 @@ interface OpenedDetails extends NativeCompletionDetails {
   readonly session: number
 }
 
-/** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
-export class NativeExecutor implements ThreadExecutor, LoopOwner {
-  readonly #port: MessagePort
-  readonly #workerPort: MessagePort
+/**
+ * A thread of the addon's, which calls ONNX Runtime without any JavaScript, and the way to it. It needs no isolate of Node's: one takes
+ * 50 ms and 7 MB.
+ */
+export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
+  readonly executor = this
   readonly #events: ExecutorEvents
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
-  readonly #version: string
-  readonly #addon: string
   readonly #niceIncrement: number
   readonly #questions = new Map<number, Question>()
-  /** Asked of the worker's thread beside the loop, which reads graphs while that opens sessions. */
-  readonly #proofs = new Map<number, ProofQuestion>()
   readonly #sessions = new Map<number, Places>()
   readonly #sessionOfSlot = new Map<number, number>()
-  readonly #closed: Promise<void>
   readonly #ended: Promise<void>
   #onEnded!: () => void
   #lastQuestion = 0
-  #leaving = false
+  /** Whether nothing can be asked of it any more. */
   #gone = false
+  #hasEnded = false
 
   constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
-    const { port1, port2 } = new MessageChannel()
-    this.#port = port1
-    this.#workerPort = port2
     this.#events = events
-    this.#version = ort.version
-    this.#addon = ort.path
     this.#niceIncrement = niceIncrement
     this.#hub = completionHub(ort.binding)
     this.#loop = this.#hub.newLoop(this)
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
-    // The port closes with the thread, however that ends: the one sign of death that names the worker.
-    this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
-    this.#port.on('message', ({ questionId, proofs }: ProofAnswer) => {
-      this.#proofs.get(questionId)?.resolve(proofs)
-      this.#proofs.delete(questionId)
-    })
-    this.#port.unref()
+    void this.#ended.then(() => this.#close())
   }
 
   /** Whether its thread is inside ONNX Runtime; tests ask. */
@@ -122,20 +104,23 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return this.#loop.busy
   }
 
-  setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
-    const loop = { addon: this.#addon, loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
-    const setup = {
-      kind: 'native' as const,
-      port: this.#workerPort,
-      ...loop,
-      onnxruntimeVersion: this.#version,
-    }
-    return { setup, transferList: [this.#workerPort] }
+  /** Rejects when the system has no thread left. */
+  async start(): Promise<void> {
+    if (!this.#hub.binding.startLoop(this.#loop.id, this.#niceIncrement)) throw new ThreadEndedError()
   }
 
-  /** Starts its loop beside this thread, where no worker does. */
-  startHere(): void {
-    this.#hub.binding.startLoop(this.#loop.id, this.#niceIncrement)
+  /** Pending: it ends only when it is told to, or with the process. */
+  failure(): Promise<string> {
+    return new Promise(() => {})
+  }
+
+  detach(): Promise<void> {
+    this.abandon()
+    return this.stop()
+  }
+
+  end(): Promise<void> {
+    return this.stop()
   }
 
   async open(
@@ -188,21 +173,6 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
     const given = (details?.outputs ?? []) as MailedValue[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
-  }
-
-  prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
-    return new Promise((resolve, reject) => {
-      if (this.#gone) return reject(new ThreadEndedError())
-      const task: ProofTask = {
-        type: 'prove',
-        questionId: ++this.#lastQuestion,
-        model,
-        bytesId: typeof model === 'string' ? 0 : bytesId(model),
-        questions,
-      }
-      this.#port.postMessage(task)
-      this.#proofs.set(task.questionId, { resolve, reject })
-    })
   }
 
   async close(sessionId: number): Promise<void> {
@@ -279,26 +249,16 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   exit(): Promise<void> {
-    this.#leaving = true
-    if (!this.#gone) void this.#end(this.#loop.end()).then(() => this.#port.postMessage('exit'))
-    return this.#closed
+    return this.#hasEnded ? this.#ended : this.#end(this.#loop.end())
   }
 
   abandon(): void {
-    this.#leaving = true
-    this.#loop.stop()
-    this.#port.close()
+    void this.stop()
+    this.#lose()
   }
 
   stop(): Promise<void> {
-    return this.#end(this.#loop.stop())
-  }
-
-  threadEnded(): void {
-    this.#hub.drain() // what was finished before the end is still good; nothing comes after
-    this.#hub.dropLoop(this.#loop)
-    this.#onEnded()
-    nextTurn(() => this.#loop.dispose()) // not before what had not started was revoked
+    return this.#hasEnded ? this.#ended : this.#end(this.#loop.stop())
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
@@ -337,16 +297,20 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     })
   }
 
-  #onClose(): void {
+  /** It is asked for nothing more: what was asked rejects. */
+  #lose(): void {
     this.#gone = true
-    this.#hub.drain()
-    const questions = [...this.#questions.values(), ...this.#proofs.values()]
+    const questions = [...this.#questions.values()]
     this.#questions.clear()
-    this.#proofs.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
-    if (!this.#leaving) this.#events.died()
-    // A thread that was never started reports no end.
-    else if (this.#loop.end()) this.threadEnded()
+  }
+
+  #close(): void {
+    this.#hasEnded = true
+    this.#hub.drain() // what was finished before the end is still good; nothing comes after
+    this.#lose()
+    this.#hub.dropLoop(this.#loop)
+    nextTurn(() => this.#loop.dispose()) // not before what had not started was revoked
   }
 }
 
