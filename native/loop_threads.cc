@@ -16,6 +16,10 @@ namespace {
 std::mutex registerMutex;
 std::map<std::uint64_t, std::weak_ptr<ort::RunLoop>>& loops = *new std::map<std::uint64_t, std::weak_ptr<ort::RunLoop>>;
 
+// By loop: what the hook of the environment holds that started it.
+using Held = std::shared_ptr<ort::RunLoop>;
+std::map<std::uint64_t, Held*>& heldByHooks = *new std::map<std::uint64_t, Held*>;
+
 std::shared_ptr<ort::RunLoop> find(std::uint64_t id) {
   const std::lock_guard lock(registerMutex);
   const auto found = loops.find(id);
@@ -28,10 +32,14 @@ constexpr std::chrono::milliseconds kExitLimit{100};
 using Clock = std::chrono::steady_clock;
 std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it
 
-// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for, but not for one operator that takes
+// An environment ends: its loops with it. What one runs is told to stop, and waited for, but not for one operator that takes
 // long: what that uses it holds itself. One that opens a model makes what the end of the process would take down beneath it.
 void endLoop(void* held) {
-  const std::unique_ptr<std::shared_ptr<ort::RunLoop>> loop(static_cast<std::shared_ptr<ort::RunLoop>*>(held));
+  const std::unique_ptr<Held> loop(static_cast<Held*>(held));
+  {
+    const std::lock_guard lock(registerMutex);
+    heldByHooks.erase((*loop)->id);
+  }
   try {
     if ((*loop)->stop()) return;
   } catch (const ort::OrtError&) {  // it comes to its end by itself
@@ -69,7 +77,12 @@ void noteExit(const Napi::CallbackInfo&) {
 Napi::Value startLoop(const Napi::CallbackInfo& info) {
   const auto loop = find(static_cast<std::uint64_t>(wholeNumber(info, 0, "loopId", 0, kMostSafeInteger)));
   const bool started = loop != nullptr && loop->start(static_cast<int>(wholeNumber(info, 1, "niceIncrement", 0, 19)));
-  if (started) napi_add_env_cleanup_hook(info.Env(), endLoop, new std::shared_ptr<ort::RunLoop>(loop));
+  if (started) {
+    auto* held = new Held(loop);
+    const std::lock_guard lock(registerMutex);
+    heldByHooks[loop->id] = held;
+    napi_add_env_cleanup_hook(info.Env(), endLoop, held);
+  }
   return Napi::Boolean::New(info.Env(), started);
 }
 
@@ -78,6 +91,15 @@ Napi::Value startLoop(const Napi::CallbackInfo& info) {
 void registerLoop(const std::shared_ptr<ort::RunLoop>& loop) {
   const std::lock_guard lock(registerMutex);
   loops[loop->id] = loop;
+}
+
+void forgetEnd(Napi::Env env, const ort::RunLoop& loop) {
+  const std::lock_guard lock(registerMutex);
+  const auto found = heldByHooks.find(loop.id);
+  if (found == heldByHooks.end()) return;
+  napi_remove_env_cleanup_hook(env, endLoop, found->second);
+  delete found->second;
+  heldByHooks.erase(found);
 }
 
 void unregisterLoop(const ort::RunLoop& loop) {

@@ -1,4 +1,4 @@
-// The threads of loops: each is started by a worker's thread, and ends with it.
+// The threads of loops: each ends with the environment that started it.
 #pragma once
 
 #include <napi.h>
@@ -9,9 +9,11 @@
 
 namespace zerohop {
 
-// Makes a loop known by its number, by which a worker's thread starts it, as long as somebody else holds it.
+// Makes a loop known by its number, by which it is started, as long as somebody else holds it.
 void registerLoop(const std::shared_ptr<ort::RunLoop>& loop);
 void unregisterLoop(const ort::RunLoop& loop);
+// A loop has ended; called in the environment that started it, whose end does not concern it any more.
+void forgetEnd(Napi::Env env, const ort::RunLoop& loop);
 
 void exportLoopThreads(Napi::Env env, Napi::Object exports);
 

@@ -172,7 +172,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   Napi::Value stop(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->stop()); }
 
   // Lets go of memory and sessions; nothing is asked of it any more.
-  void dispose(const Napi::CallbackInfo&) {
+  void dispose(const Napi::CallbackInfo& info) {
+    forgetEnd(info.Env(), *loop_);
     slots_.clear();
     loop_->dispose();
   }

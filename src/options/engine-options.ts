@@ -172,7 +172,10 @@ export function resolveVerify(
   return given ?? (environment === 'none' ? 'none' : 'child')
 }
 
-/** Settings of worker threads. All but the last two are passed to `node:worker_threads`. */
+/**
+ * Settings of worker threads. The first three are passed to `node:worker_threads`. They apply to the binding only: threads of the
+ * native executor run no JavaScript.
+ */
 export interface WorkerOptions {
   /**
    * Memory limits of a thread. A thread that reaches one is usually replaced; if it happens while ONNX Runtime creates
@@ -188,7 +191,7 @@ export interface WorkerOptions {
    */
   env?: Record<string, string>
   /**
-   * Milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached
+   * With the binding, milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached
    * and ends when the call returns. Default 60 000.
    */
   startTimeoutMs?: number

@@ -77,7 +77,7 @@ describe('new InferenceEngine', () => {
 
 describe('what only shows when the first model is loaded', () => {
   it('rejects that load: a flag that worker threads do not take', async () => {
-    const engine = new InferenceEngine({ workers: { execArgv: ['--no-such-flag'] } })
+    const engine = new InferenceEngine({ executor: 'binding', workers: { execArgv: ['--no-such-flag'] } })
     const error = await rejectionOf(() => engine.load('good', { path: identity('float32') }))
     expectRefusal(error, { code: 'ERR_MODEL_LOAD', argument: 'workers' })
     await engine.close()

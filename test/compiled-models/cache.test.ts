@@ -5,7 +5,6 @@ import { ModelPreparation } from '../../src/models/compiled-models/model-prepara
 import { resolveCache, resolveVerify } from '../../src/options/engine-options.ts'
 import type { ModelRuntime } from '../../src/options/session-options.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
-import { NativeExecutor } from '../../src/run/executors/native/native-executor.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { InferenceEngine, type ModelConfig, type ModelOptions } from '../../src/index.ts'
 import { WorkerSession } from '../../src/run/worker-session.ts'
@@ -78,7 +77,7 @@ describe('a model that was loaded before', () => {
         .filter((name) => name.endsWith('.json')) // others are still being written
         .some((name) => readFileSync(join(notes, name), 'utf8').includes(`"${note}`))
     await until(written) // nobody waits for it
-    const asked = vi.spyOn(NativeExecutor.prototype, 'prove').mockClear()
+    const asked = vi.spyOn(WorkerSession.prototype, 'prove').mockClear()
     const runs = vi.spyOn(WorkerSession.prototype, 'runSample').mockClear()
     expect(await joining()).toEqual(first)
     expect([asked.mock.calls.length, runs.mock.calls.length]).toEqual([0, 1]) // the sample of the user

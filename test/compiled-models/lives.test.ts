@@ -196,19 +196,32 @@ describe('a model that could not be compiled', () => {
 })
 
 describeNative('a compiled model', () => {
-  it('is opened while the thread that is to run it starts, and once', async () => {
+  /** An engine whose only worker serves another model, and the folder of a cache that has the model. */
+  async function busyEngine(): Promise<{ dir: string; engine: InferenceEngine }> {
     const dir = ownFolder()
-    const ahead = vi.spyOn(NativeExecutor.prototype, 'openAhead')
     await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-    expect(ahead).not.toHaveBeenCalled() // it was tried while the thread was started
-    const second = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-    expect([second.y, second.origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), true])
-    expect(ahead.mock.calls.map(([model]) => model)).toEqual([join(entriesIn(dir)[0]!, 'model.onnx')])
+    const engine = cachedEngine(dir, { executor: 'native', cpuWorkers: 1 })
+    await engine.load('other', { path: perceptron(2) })
+    return { dir, engine }
+  }
+
+  it('is opened where nothing is run while its worker serves another, and once', async () => {
+    const { dir, engine } = await busyEngine()
+    const ahead = vi.spyOn(NativeExecutor.prototype, 'openAhead')
+    const second = await engine.load('model', { path: perceptron() })
+    expect(await answerOf(second)).toEqual(await plainLoad({ path: perceptron() }))
+    expect(compiledIn(engine)).toBe(true)
+    expect(
+      ahead.mock.calls.map(([model]) =>
+        entriesIn(dir)
+          .map((entry) => join(entry, 'model.onnx'))
+          .includes(model as string),
+      ),
+    ).toEqual([true])
   })
 
   it('that cannot be opened there either is opened as it is', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    const { dir, engine } = await busyEngine()
     const { openAhead } = NativeExecutor.prototype
     vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (
       this: NativeExecutor,
@@ -217,13 +230,13 @@ describeNative('a compiled model', () => {
     ) {
       return openAhead.call(this, join(dir, 'nothing.onnx'), options)
     })
-    const second = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-    expect([second.y, second.origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), true])
+    const second = await engine.load('model', { path: perceptron() })
+    expect(await answerOf(second)).toEqual(await plainLoad({ path: perceptron() }))
+    expect(compiledIn(engine)).toBe(true)
   })
 
   it('is let go of when its load is aborted while it is opened ahead', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    const { engine } = await busyEngine()
     const aborted = new AbortController()
     const { openAhead } = NativeExecutor.prototype
     const releases: boolean[] = []
@@ -235,7 +248,6 @@ describeNative('a compiled model', () => {
       aborted.abort(new Error('not any more'))
       return { opened: ahead.opened, release: () => void (releases.push(true), ahead.release()) }
     })
-    const engine = cachedEngine(dir, { executor: 'native' })
     const error = await engine
       .load('model', { path: perceptron() }, { signal: aborted.signal })
       .catch((reason: Error) => reason)

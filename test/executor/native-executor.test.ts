@@ -66,21 +66,14 @@ describe.skipIf(version === undefined)(
       await matchesPlain(second, [{ input: noise([1, 64]) }])
     })
 
-    it('loses only what was in flight when its worker is terminated, and serves again', async () => {
-      const threads: { terminate(): Promise<number> }[] = []
-      const remember = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
-      process.on('worker', remember)
-      const model = await load(native({ cpuWorkers: 1 }), networks.mlp())
-      process.off('worker', remember)
-      const outcomes = Promise.allSettled(
-        Array.from({ length: 200 }, () => model.infer({ input: noise([1, 64]).data as Float32Array })),
-      )
-      await Promise.all(threads.map((thread) => thread.terminate()))
-      for (const outcome of await outcomes) {
-        if (outcome.status === 'rejected')
-          expect(outcome.reason).toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
-      }
-      await matchesPlain(model, [{ input: noise([1, 64]) }])
+    it('starts no thread of Node for a small model', async () => {
+      let threads = 0
+      const count = () => void threads++
+      process.on('worker', count)
+      const model = await load(native({ cpuWorkers: 1 }), small.identity('float32'))
+      process.off('worker', count)
+      await matchesPlain(model, [{ x: noise([1, 4]) }])
+      expect(threads).toBe(0)
     })
 
     it('stops a run that nobody wants any more, and serves the next request', async () => {
@@ -157,18 +150,13 @@ describe.skipIf(version === undefined)(
       expect(model.stats()).toMatchObject({ executionCount: 10, inlineCount: 0 })
     })
 
-    it('leaves nothing behind of threads that do not start', async () => {
+    it('leaves nothing behind of engines that were closed', async () => {
       const before = process.listenerCount('exit')
-      const engine = new InferenceEngine({
-        executor: 'native',
-        cpuWorkers: 1,
-        workers: { execArgv: ['--no-such-flag'] },
-      })
-      for (let count = 0; count < 3; count++)
-        await expect(engine.load('m', { path: small.identity('float32') })).rejects.toMatchObject({
-          code: 'ERR_MODEL_LOAD',
-        })
-      await engine.close()
+      for (let count = 0; count < 3; count++) {
+        const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1 })
+        await engine.load('m', { path: small.identity('float32') })
+        await engine.close()
+      }
       await until(() => process.listenerCount('exit') === before)
     })
 

@@ -54,7 +54,7 @@ describe('dropped', () => {
     [
       'stays usable while one of its models is held',
       'its model is held',
-      { held: { threads: 1, right: true, warnings: [] }, gone: true, warnings: once },
+      { held: { threads: true, right: true, warnings: [] }, gone: true, warnings: once },
     ],
     [
       'answers what is in flight first',

@@ -213,12 +213,12 @@ export class ModelInstances {
   /** Prepares what sessions are opened from while the threads start. */
   async #placeFirst(): Promise<void> {
     const { signal } = (this.#ending = new AbortController())
-    const preparing = { done: Promise.resolve(), begun: false, threadsStart: true }
+    const preparing = { done: Promise.resolve(), begun: false }
     const place = (worker: Worker, placement: Placement, group: number) => {
       this.#add({ worker, placement, group })
       if (preparing.begun) return
       preparing.begun = true
-      preparing.done = this.#prepare(signal, () => preparing.threadsStart)
+      preparing.done = this.#prepare(signal)
       preparing.done.catch(() => {}) // the error is handled below
     }
     const placing = this.host.place(this.name, this.config, place, this.#leaving)
@@ -228,19 +228,17 @@ export class ModelInstances {
       this.#ending.abort(error)
       throw error
     }
-    preparing.threadsStart = false
     await preparing.done
   }
 
   /** Prepares the model for the available execution providers; repeated when those have changed. */
-  async #prepare(signal: AbortSignal, threadsStart: () => boolean): Promise<void> {
+  async #prepare(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     await this.#prepared?.close()
     this.#prepared = this.#given ?? (await this.host.prepare(this.name, this.config, signal))
     if (signal.aborted) await this.#prepared.close() // the load has failed, and closed what there was then
     signal.throwIfAborted()
     for (const life of this.#opening) life.prepared()
-    if (this.#prepared.origin.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
   }
 
   async #placeMore({ beside, count, insteadOf = [] }: More): Promise<void> {

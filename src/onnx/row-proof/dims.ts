@@ -44,7 +44,14 @@ let stepsLeft = Infinity
  * second.
  */
 export function takeSteps(steps: number): void {
-  if ((stepsLeft -= steps) < 0) throw new Error('it takes too many steps')
+  if ((stepsLeft -= steps) < 0) throw new TooManySteps()
+}
+
+/** A proof has used all of its steps. */
+export class TooManySteps extends Error {
+  constructor() {
+    super('it takes too many steps')
+  }
 }
 
 /** Runs a proof with a limit of steps. */

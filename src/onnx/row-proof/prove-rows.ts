@@ -6,6 +6,7 @@ import {
   rowDim,
   shownDims,
   takeSteps,
+  TooManySteps,
   withinSteps,
   type Dim,
 } from './dims.ts'
@@ -144,19 +145,27 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
  * answer as well.
  *
  * @param read reads the graph; `null` for a file that only ONNX Runtime reads.
+ * @param steps that they may take together.
+ * @throws TooManySteps if they take more than a smaller number of steps than the default.
  */
-export function answerQuestions(read: () => OnnxModel | null, questions: readonly RowQuestion[]): RowProof[] {
+export function answerQuestions(
+  read: () => OnnxModel | null,
+  questions: readonly RowQuestion[],
+  steps = mostSteps,
+): RowProof[] {
   const proofs: RowProof[] = []
   try {
     const graph = read()
-    withinSteps(mostSteps, () => {
+    withinSteps(steps, () => {
       for (const question of questions) {
         proofs.push(proofOf(graph, question))
         if (proofs.at(-1)!.rows === 'independent') break
       }
     })
   } catch (error) {
-    proofs.push(unknown(`its graph cannot be read: ${(error as Error).message}`))
+    if (error instanceof TooManySteps && steps < mostSteps) throw error
+    const failed = error instanceof TooManySteps ? 'followed' : 'read'
+    proofs.push(unknown(`its graph cannot be ${failed}: ${(error as Error).message}`))
   }
   return proofs
 }
@@ -166,6 +175,7 @@ function proofOf(graph: OnnxModel | null, question: RowQuestion): RowProof {
   try {
     return proveRows(graph, question)
   } catch (error) {
+    if (error instanceof TooManySteps) throw error
     return unknown(`its graph cannot be followed: ${(error as Error).message}`)
   }
 }

@@ -21,7 +21,7 @@ import {
 } from '../executors/function/run-function.ts'
 
 /**
- * What Piscina takes by `require()` in each thread of a function; see worker-thread/native-thread.ts. Returns at once and serves
+ * What Piscina takes by `require()` in each thread of a function; see worker-thread/serve.ts. Returns at once and serves
  * afterwards: Piscina holds the process until a task has returned.
  */
 export default function start({ setup, answer }: StartTask): void {

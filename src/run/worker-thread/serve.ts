@@ -19,8 +19,11 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * What Piscina takes by `require()` in each thread with the binding; see native-thread.ts. Returns at once and starts to serve
- * afterwards: Piscina holds the process until a task has returned, and loading ONNX Runtime may take its time, or hang.
+ * What Piscina takes by `require()` in each thread with the binding: one CommonJS file, so that a thread reads no other file and starts
+ * no loader of ES modules. On Node 20, a thread that is terminated while that loader builds its graph ends the process by a signal.
+ *
+ * Returns at once and starts to serve afterwards: Piscina holds the process until a task has returned, and loading ONNX Runtime may take
+ * its time, or hang.
  */
 export default function start({ setup, answer }: StartTask): void {
   const say = (word: StartAnswer): void => answer.postMessage(word)

@@ -1,7 +1,8 @@
-import { stampOf } from '../../base/files.ts'
-import { answerQuestions, type RowProof, type RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
-import type { OnnxModel } from '../../onnx/row-proof/onnx-model.ts'
-import { readGraph } from '../../onnx/row-proof/read-graph.ts'
+import { stampOf } from '../base/files.ts'
+import { TooManySteps } from '../onnx/row-proof/dims.ts'
+import { answerQuestions, type RowProof, type RowQuestion } from '../onnx/row-proof/prove-rows.ts'
+import type { OnnxModel } from '../onnx/row-proof/onnx-model.ts'
+import { readGraph } from '../onnx/row-proof/read-graph.ts'
 
 /** A question about the graph of a model. */
 export interface ProofTask {
@@ -18,9 +19,18 @@ const keptForMs = 5000
 let last: { readonly origin: string | number; readonly graph: OnnxModel | null } | null = null
 let forgetting: NodeJS.Timeout | undefined
 
-/** Reads a graph, unless that is at hand, and answers what is asked of its rows. */
-export default function prove(task: ProofTask): readonly RowProof[] {
-  return answerQuestions(() => graphOf(task), task.questions)
+/**
+ * Reads a graph, unless that is at hand, and answers what is asked of its rows.
+ *
+ * @param steps that the proofs may take; the answer is `null` if they take more. Left out for the limit of a proof.
+ */
+export default function prove(task: ProofTask, steps?: number): readonly RowProof[] | null {
+  try {
+    return answerQuestions(() => graphOf(task), task.questions, steps)
+  } catch (error) {
+    if (error instanceof TooManySteps) return null
+    throw error
+  }
 }
 
 function graphOf({ model, bytesId }: ProofTask): OnnxModel | null {
