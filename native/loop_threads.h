@@ -9,11 +9,10 @@
 
 namespace zerohop {
 
-// Makes a loop known by its number, by which it is started, as long as somebody else holds it.
-void registerLoop(const std::shared_ptr<ort::RunLoop>& loop);
-void unregisterLoop(const ort::RunLoop& loop);
-// A loop has ended; called in the environment that started it, whose end does not concern it any more.
-void forgetEnd(Napi::Env env, const ort::RunLoop& loop);
+// Starts a loop; false when it was ended before.
+bool startLoop(Napi::Env env, const std::shared_ptr<ort::RunLoop>& loop, int niceIncrement);
+// A loop has ended: the end of its environment does not concern it any more.
+void forgetLoop(const ort::RunLoop& loop);
 
 void exportLoopThreads(Napi::Env env, Napi::Object exports);
 

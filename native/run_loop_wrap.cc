@@ -36,6 +36,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                        {
                            InstanceAccessor<&RunLoopWrap::id>("id"),
                            InstanceAccessor<&RunLoopWrap::busy>("busy"),
+                           InstanceMethod<&RunLoopWrap::start>("start"),
                            InstanceMethod<&RunLoopWrap::open>("open"),
                            InstanceMethod<&RunLoopWrap::runSample>("runSample"),
                            InstanceMethod<&RunLoopWrap::close>("close"),
@@ -62,13 +63,9 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     if (!info[0].IsObject()) throw Napi::TypeError::New(info.Env(), "hub: expected a CompletionHub");
     auto* hub = CompletionHub::Unwrap(info[0].As<Napi::Object>());
     loop_ = std::make_shared<ort::RunLoop>(ort::OrtLibrary::opened(), hub->queue());
-    registerLoop(loop_);
   }
 
-  ~RunLoopWrap() override {
-    loop_->end();
-    unregisterLoop(*loop_);
-  }
+  ~RunLoopWrap() override { loop_->end(); }
 
  private:
   struct Layout {
@@ -84,6 +81,12 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   Napi::Value id(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), static_cast<double>(loop_->id)); }
 
   Napi::Value busy(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->busy()); }
+
+  // (niceIncrement): false when it was ended before.
+  Napi::Value start(const Napi::CallbackInfo& info) {
+    const auto niceIncrement = static_cast<int>(wholeNumber(info, 0, "niceIncrement", 0, 19));
+    return Napi::Boolean::New(info.Env(), startLoop(info.Env(), loop_, niceIncrement));
+  }
 
   void open(const Napi::CallbackInfo& info) { askOpen(*loop_, info); }
 
@@ -172,8 +175,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   Napi::Value stop(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->stop()); }
 
   // Lets go of memory and sessions; nothing is asked of it any more.
-  void dispose(const Napi::CallbackInfo& info) {
-    forgetEnd(info.Env(), *loop_);
+  void dispose(const Napi::CallbackInfo&) {
+    forgetLoop(*loop_);
     slots_.clear();
     loop_->dispose();
   }

@@ -25,7 +25,7 @@ const programs = [
  * what require() gets where there are no ES modules.
  */
 const alone = {
-  'run/prover-thread.cjs': 'run/prove.ts',
+  'run/prover-thread.cjs': 'run/prover-thread.ts',
   'run/worker-thread/serve.cjs': 'run/worker-thread/serve.ts',
   'run/function-thread/function-server.cjs': 'run/function-thread/function-server.ts',
   'engine/trial-process/try-model.cjs': 'engine/trial-process/try-model.ts',

@@ -185,8 +185,8 @@ describe('packages', () => {
     ).toEqual([])
   })
 
-  it('Piscina is known to two files', () => {
-    expect(naming('piscina')).toEqual(['run/device-pool.ts', 'run/prover.ts'])
+  it('Piscina is known to one file', () => {
+    expect(naming('piscina')).toEqual(['run/device-pool.ts'])
   })
 
   it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {

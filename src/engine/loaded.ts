@@ -150,7 +150,7 @@ export class Loaded {
         return await this.#openWith(new LoadedPipeline(this, config))
       }
       modelCode ??= codeOf(name, config, () => import('./loaded-model.ts'))
-      host.startAhead(name, config, this.loadFor.leaving)
+      host.startAhead(name, config)
       const { LoadedModel } = await modelCode
       await this.#openWith(new LoadedModel(this, config))
     } catch (error) {

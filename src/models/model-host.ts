@@ -69,12 +69,12 @@ export class ModelHost {
    * Starts what takes long to start, while the code and the files of a load are read: the process that tries the model, and the
    * thread that its first instance will have. What is wrong is said later.
    */
-  startAhead(model: string, config: ResolvedConfig, leaving: readonly Worker[] = []): void {
+  startAhead(model: string, config: ResolvedConfig): void {
     if (config.function !== null || config.isSmallGraph) return
     try {
       if (config.bytes === null && !statSync(config.path).isFile()) return
       this.preparation.startAhead(model, config, this.devices.runtimeFor(config))
-      this.devices.startAhead(config, leaving)
+      this.devices.startAhead(config)
     } catch {
       // the load meets that, too
     }

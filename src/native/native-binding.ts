@@ -190,6 +190,8 @@ export interface NativeRunLoop {
   readonly id: number
   /** Whether its thread is doing something. */
   readonly busy: boolean
+  /** Starts its thread, which ends with the calling one; false when it was ended before. Throws when the system has no thread left. */
+  start(niceIncrement: number): boolean
   open(
     questionId: number,
     sessionId: number,
@@ -255,8 +257,6 @@ interface NativeRuns {
   nowMs(): number
   /** Milliseconds that the calling thread has computed. */
   threadCpuMs(): number
-  /** Starts a loop, which ends with the calling thread; false when it was ended before. */
-  startLoop(loopId: number, niceIncrement: number): boolean
   /** The process is about to end: loops that were told to stop are waited for, here and as their threads end, for 100 ms at most. */
   noteExit(): void
   readonly CompletionHub: new (wake: () => void) => NativeCompletionHub

@@ -129,7 +129,8 @@ export class DevicePool implements ThreadSource {
     const workers = this.workers.filter(({ threads }) => !threads.givenUp)
     const ended = await Promise.all(workers.map((worker) => worker.close(timeoutMs)))
     this.workers = []
-    const destroyed = Promise.all([...this.threads].map((thread) => thread.end()))
+    const threads = new Set([...this.threads, ...workers.map(({ threads }) => threads.thread)])
+    const destroyed = Promise.all([...threads].map((thread) => thread.end()))
     if (ended.every(Boolean)) await destroyed
   }
 }

@@ -28,7 +28,7 @@ import { warn } from '../base/warnings.ts'
 export interface Capabilities {
   /** The version of Node.js. */
   readonly node: string
-  /** `null` until a worker has started. */
+  /** `null` until a model was loaded. */
   readonly onnxruntime: string | null
   /** Cores that the process may use (of a container its quota's), workers that the engine may have for them, and those that it has. */
   readonly cpu: { readonly cores: number; readonly maxWorkers: number; readonly workers: number }
@@ -148,11 +148,10 @@ export class Devices {
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
   }
 
-  /** Starts the thread that the first instance of a model will have, if that is one of the CPU. */
-  startAhead(config: ResolvedConfig, leaving: readonly Worker[]): void {
-    if (!this.providers.leaveCpuOnly(config)) return
-    const aside = this.#chosen().kind === 'native'
-    const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set(), aside ? leaving : [])
+  /** Starts the thread that the first instance of a model will have, if that is one of the CPU and takes its time to start. */
+  startAhead(config: ResolvedConfig): void {
+    if (this.#chosen().kind === 'native' || !this.providers.leaveCpuOnly(config)) return
+    const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set())
     worker.start().catch(() => {}) // place() awaits it, too
   }
 

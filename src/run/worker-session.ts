@@ -91,8 +91,8 @@ export class WorkerSession {
     this.#source = source
   }
 
-  /** Begins to open it where nothing is run, also while its thread is being started; {@link open} waits for that. */
-  openAhead(): void {
+  /** Begins to open it where nothing is run. */
+  #openAhead(): void {
     if (this.#closing !== null || this.#ahead !== null) return
     const { model, options } = this.#source
     this.#ahead = this.worker.threads.executor.openAhead?.(model, options) ?? null
@@ -107,7 +107,7 @@ export class WorkerSession {
   open(readsGraph = false): Promise<OpenedSession> {
     this.#readsGraph = readsGraph
     // Where others are served nothing is to be held up by it.
-    if (this.#state === null && this.worker.sessions > 1) this.openAhead()
+    if (this.#state === null && this.worker.sessions > 1) this.#openAhead()
     const opening = this.#ahead === null ? this.#openHere() : this.#openAfter(this.#ahead)
     return opening.catch((error: Error) =>
       Promise.reject(this.#closing === null ? error : new ThreadEndedError()),

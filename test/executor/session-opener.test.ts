@@ -15,6 +15,9 @@ function standIn() {
     readonly asked: number[] = []
     readonly cancelled: number[] = []
     stopped = false
+    start(): boolean {
+      return true
+    }
     open(questionId: number): void {
       this.asked.push(questionId)
     }
@@ -47,7 +50,6 @@ function standIn() {
       }
     },
     nowMs: () => 0,
-    startLoop: () => true,
     noteExit() {},
   } as unknown as NativeBinding
   const open = (model: string) => openAhead(completionHub(binding), 0, model, [])

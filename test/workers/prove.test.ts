@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it, vi } from 'vitest'
 import * as reading from '../../src/onnx/row-proof/read-graph.ts'
-import prove from '../../src/run/prove.ts'
+import { prove } from '../../src/run/prove.ts'
 import { namelessCell } from '../models/nameless-axes.ts'
 
 vi.mock('../../src/onnx/row-proof/read-graph.ts', { spy: true })

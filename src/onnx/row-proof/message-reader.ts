@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { FileWindow } from '../file-window.ts'
+import { takeSteps } from './dims.ts'
 
 /** The file is no ONNX model, exceeds a limit, or could be read differently by ONNX Runtime. */
 export class UnreadableGraph extends Error {
@@ -36,6 +37,7 @@ type Visit = (field: number, value: number, start: number, end: number) => void
  */
 const deepest = 100
 const mostFields = 10_000_000
+const stepsOfField = 3
 /** Most bytes of a text. */
 const mostText = 65_536
 const notHeld = -1
@@ -62,6 +64,7 @@ export class MessageReader {
     let seen = 0
     for (let at = start; at < end;) {
       if (++this.#fields > mostFields) throw new UnreadableGraph(`it has more than ${mostFields} fields`)
+      takeSteps(stepsOfField)
       this.#at = at
       const tag = this.#number(end)
       const field = Math.floor(tag / 8)
@@ -128,6 +131,7 @@ export class MessageReader {
   }
 
   text(start: number, end: number): string {
+    takeSteps((end - start) >> 6)
     if (end - start > mostText)
       throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
     const bytes = this.#window.copy(start, end)

@@ -145,8 +145,8 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
  * answer as well.
  *
  * @param read reads the graph; `null` for a file that only ONNX Runtime reads.
- * @param steps that they may take together.
- * @throws TooManySteps if they take more than a smaller number of steps than the default.
+ * @param steps that the proofs may take together, and reading the graph, too, if it is fewer than the default.
+ * @throws TooManySteps if they take more than such a number.
  */
 export function answerQuestions(
   read: () => OnnxModel | null,
@@ -155,7 +155,7 @@ export function answerQuestions(
 ): RowProof[] {
   const proofs: RowProof[] = []
   try {
-    const graph = read()
+    const graph = steps < mostSteps ? withinSteps(steps, read) : read()
     withinSteps(steps, () => {
       for (const question of questions) {
         proofs.push(proofOf(graph, question))

@@ -104,9 +104,14 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     return this.#loop.busy
   }
 
-  /** Rejects when the system has no thread left. */
+  /** Rejects when the system has no thread left, or when it was ended before. */
   async start(): Promise<void> {
-    if (!this.#hub.binding.startLoop(this.#loop.id, this.#niceIncrement)) throw new ThreadEndedError()
+    try {
+      if (!this.#loop.start(this.#niceIncrement)) throw new ThreadEndedError()
+    } catch (error) {
+      this.abandon()
+      throw error
+    }
   }
 
   /** Pending: it ends only when it is told to, or with the process. */
@@ -307,10 +312,13 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
 
   #close(): void {
     this.#hasEnded = true
-    this.#hub.drain() // what was finished before the end is still good; nothing comes after
-    this.#lose()
-    this.#hub.dropLoop(this.#loop)
-    nextTurn(() => this.#loop.dispose()) // not before what had not started was revoked
+    try {
+      this.#hub.drain() // what was finished before the end is still good; nothing comes after
+    } finally {
+      this.#lose()
+      this.#hub.dropLoop(this.#loop)
+      nextTurn(() => this.#loop.dispose()) // not before what had not started was revoked
+    }
   }
 }
 

@@ -6,12 +6,7 @@ import { requireFromPackage } from '../../../base/own-package.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */
 export type NativeOrt =
-  | {
-      readonly binding: NativeBinding
-      readonly path: string
-      readonly version: string
-      readonly reason?: undefined
-    }
+  | { readonly binding: NativeBinding; readonly version: string; readonly reason?: undefined }
   | { readonly binding: null; readonly version?: undefined; readonly reason: string }
 
 let opened: NativeOrt | undefined
@@ -23,10 +18,10 @@ export function openNativeOrt(): NativeOrt {
 }
 
 function open(): NativeOrt {
-  const { binding, path, reason } = loadBinding()
+  const { binding, reason } = loadBinding()
   if (binding === null) return { binding, reason }
   try {
-    return { binding, path, version: binding.openOnnxRuntime(libraryPath()) }
+    return { binding, version: binding.openOnnxRuntime(libraryPath()) }
   } catch (error) {
     return { binding: null, reason: (error as Error).message }
   }

@@ -32,7 +32,7 @@ class SessionOpener implements LoopOwner {
     this.niceIncrement = niceIncrement
     this.#hub = hub
     this.#loop = hub.newLoop(this)
-    hub.binding.startLoop(this.#loop.id, niceIncrement)
+    this.#loop.start(niceIncrement)
   }
 
   /** Openings that are not done. */

@@ -1,0 +1,19 @@
+import { parentPort } from 'node:worker_threads'
+import { messageOf } from '../base/message-of.ts'
+import type { RowProof } from '../onnx/row-proof/prove-rows.ts'
+import { prove, type ProofTask } from './prove.ts'
+
+/** What the thread that proves says: first that it serves, then its answers in turn. */
+export type ProofAnswer = 'ready' | { readonly proofs: readonly RowProof[] } | { readonly failed: string }
+
+const port = parentPort!
+const say = (answer: ProofAnswer): void => port.postMessage(answer)
+
+port.on('message', (task: ProofTask) => {
+  try {
+    say({ proofs: prove(task)! })
+  } catch (error) {
+    say({ failed: messageOf(error) })
+  }
+})
+say('ready')
