@@ -1,5 +1,5 @@
-// One thread that opens models and runs batches, without any JavaScript. It belongs to a worker of the pool: it is
-// started by that worker's thread and ended with it. Batches are handed over by the application's thread.
+// One thread that opens models and runs batches, without any JavaScript: a worker. It is started by the thread that hands batches
+// over, and ends with that thread's environment.
 #pragma once
 
 #include <atomic>

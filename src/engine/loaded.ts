@@ -67,7 +67,7 @@ export interface Opened {
   scale(options: ScaleOptions): Promise<void>
 }
 
-/** The code that serves models. The first load imports it while a child process and a thread start. */
+/** The code that serves models. The first load imports it while a child process starts. */
 let modelCode: Promise<typeof import('./loaded-model.ts')> | null = null
 let pipelineCode: Promise<typeof import('./loaded-pipeline.ts')> | null = null
 

@@ -66,8 +66,8 @@ export class ModelHost {
   }
 
   /**
-   * Starts what takes long to start, while the code and the files of a load are read: the process that tries the model, and the
-   * thread that its first instance will have. What is wrong is said later.
+   * Starts what takes long to start, while the code and the files of a load are read: the process that tries the model, and, with the
+   * binding, the thread that its first instance will have. What is wrong is said later.
    */
   startAhead(model: string, config: ResolvedConfig): void {
     if (config.function !== null || config.isSmallGraph) return

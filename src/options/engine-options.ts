@@ -173,8 +173,8 @@ export function resolveVerify(
 }
 
 /**
- * Settings of worker threads. The first three are passed to `node:worker_threads`. They apply to the binding only: threads of the
- * native executor run no JavaScript.
+ * Settings of worker threads. `niceIncrement` is for all that run models; the others are for threads of Node.js, which functions have,
+ * and models with the binding: those of the native executor run no JavaScript.
  */
 export interface WorkerOptions {
   /**
@@ -191,8 +191,8 @@ export interface WorkerOptions {
    */
   env?: Record<string, string>
   /**
-   * With the binding, milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached
-   * and ends when the call returns. Default 60 000.
+   * Milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached and
+   * ends when the call returns. Default 60 000.
    */
   startTimeoutMs?: number
   /**

@@ -45,8 +45,8 @@ interface DevicePoolOptions {
 }
 
 /**
- * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
- * `pool.run`, which only carries the init task that puts a thread to serve.
+ * The workers of one device, threads of the addon or of Node.js. Piscina owns the lives of the latter; work reaches them through shared
+ * memory, never through `pool.run`, which only carries the init task that puts a thread to serve.
  */
 export class DevicePool implements ThreadSource {
   workers: Worker[] = []

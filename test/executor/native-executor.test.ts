@@ -44,6 +44,24 @@ describe.skipIf(version === undefined)(
       await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
     })
 
+    it('of which the system starts no thread rejects what it is asked, and leaves nothing behind', async () => {
+      const ort = openNativeOrt()
+      const binding = {
+        ...ort.binding!,
+        RunLoop: class extends ort.binding!.RunLoop {
+          override start(): boolean {
+            throw new Error('Resource temporarily unavailable')
+          }
+        },
+      }
+      const listeners = process.listenerCount('exit')
+      const executor = new NativeExecutor({ binding, version: '' }, { finished: () => {}, died: () => {} })
+      await expect(executor.start()).rejects.toThrow('Resource temporarily unavailable')
+      await expect(executor.open(1, small.identity('float32'), {})).rejects.toThrow()
+      await executor.stop()
+      expect(process.listenerCount('exit')).toBe(listeners)
+    })
+
     it('finds out once what is to be known of a session, and warms it once', async () => {
       const runSample = vi.spyOn(NativeExecutor.prototype, 'runSample')
       const path = networks.mlp()

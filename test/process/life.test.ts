@@ -187,19 +187,34 @@ describe('ONNX Runtime in a worker', () => {
 const permission = process.allowedNodeEnvironmentFlags.has('--permission')
   ? '--permission'
   : '--experimental-permission'
-const told = async (...allowed: string[]) =>
-  (await runFixture('permission.mjs', '', [permission, '--allow-fs-read=*', ...allowed])).answer
+const told = async (allowed: string[], executor = 'native') =>
+  (
+    await runFixture('permission.mjs', '', [permission, '--allow-fs-read=*', ...allowed], {
+      ZEROHOP_EXECUTOR: executor,
+    })
+  ).answer
 
 it(
   "under Node's permission model a model is served with what the page on installing says",
   { timeout: limitMs },
   async () => {
-    expect(await told('--allow-addons')).toBe('answered')
+    expect(await told(['--allow-addons'])).toBe('answered')
   },
 )
 
+it.each([
+  ['on a thread', 1, []],
+  ["without one under Node's permission model", 0, [permission, '--allow-fs-read=*', '--allow-addons']],
+])('a large graph is proved %s', { timeout: limitMs }, async (_, threads, flags) => {
+  expect((await runFixture('prover.mjs', '', flags)).answer).toEqual(['independent', 'proved', threads])
+})
+
 it('the option that is missing is named', { timeout: 2 * limitMs }, async () => {
-  expect(await told('--allow-worker')).toEqual({
+  expect(await told(['--allow-addons'], 'binding')).toEqual({
+    code: 'ERR_MODEL_LOAD',
+    message: expect.stringContaining('Start Node with --allow-worker beside --permission'),
+  })
+  expect(await told(['--allow-worker'])).toEqual({
     code: 'ERR_NATIVE_LOAD',
     message: expect.stringContaining('with --permission, add --allow-addons'),
   })

@@ -1,0 +1,77 @@
+// Alone: it mocks modules.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { matmulSlow } from '../models/small.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-prover-'))
+const file = join(folder, 'thread.cjs')
+vi.mock('../../src/base/own-package.ts', async (original) => ({
+  ...(await original<object>()),
+  ownFile: () => file,
+}))
+
+beforeEach(() => void vi.resetModules())
+afterEach(() => {
+  vi.useRealTimers()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const question = {
+  inputs: [{ name: 'x', shape: ['n', 16], batchAxis: 0 }],
+  outputs: [{ name: 'y', batchAxis: 0 }],
+}
+
+/** What is found of a model whose proof takes more steps than the calling thread takes, where the thread for that runs `code`. */
+async function found(code: string | null) {
+  const { prove } = await import('../../src/run/prover.ts')
+  if (code !== null) {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(file, code)
+  }
+  return prove(matmulSlow(16, 500), [question])
+}
+
+it.each([
+  ['has no file', null],
+  ['throws', 'throw new Error("on purpose")'],
+  ['ends', 'process.exit(3)'],
+])('a graph is proved here where the thread for large ones does not start: it %s', async (_, code) => {
+  expect(await found(code)).toMatchObject([{ rows: 'independent' }])
+})
+
+it('a thread that does not say that it serves is given up, and the graph is proved here', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const proofs = found('setInterval(() => {}, 1000)')
+  await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+  let settled = false
+  void proofs.then(() => (settled = true))
+  await vi.waitFor(() => {
+    vi.advanceTimersByTime(10_000)
+    expect(settled).toBe(true)
+  })
+  expect(await proofs).toMatchObject([{ rows: 'independent' }])
+})
+
+it('a thread that ends over a graph leaves it unknown, and the next question gets another thread', async () => {
+  const dies = `const { parentPort } = require('node:worker_threads')
+    parentPort.on('message', () => process.exit(4))
+    parentPort.postMessage('ready')`
+  expect(await found(dies)).toMatchObject([
+    { rows: 'unknown', reason: expect.stringContaining('The thread that reads graphs') },
+  ])
+  const says = dies.replace(
+    'process.exit(4)',
+    `parentPort.postMessage({ proofs: [{ rows: 'dependent', node: null, reason: 'it says so' }] })`,
+  )
+  expect(await found(says)).toMatchObject([{ rows: 'dependent', reason: 'it says so' }])
+})
+
+it('small graphs start no thread', async () => {
+  const { prove } = await import('../../src/run/prover.ts')
+  let threads = 0
+  process.on('worker', () => threads++)
+  expect(await prove(matmulSlow(16, 4), [question])).toMatchObject([{ rows: 'independent' }])
+  expect(threads).toBe(0)
+})
