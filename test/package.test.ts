@@ -60,7 +60,7 @@ it('the package is bundled: a file for each entry point, with source maps, and a
   const bundled = files.filter((path) => /^dist\/.+js$/.test(path))
   const chunks = bundled.filter((path) => path.startsWith('dist/chunks/'))
   expect(bundled.length - chunks.length).toBeLessThanOrEqual(23)
-  expect(chunks.length).toBeLessThanOrEqual(38)
+  expect(chunks.length).toBeLessThanOrEqual(37)
   const withCode = bundled.filter((path) => files.includes(`${path}.map`)) // the others only export again
   expect(withCode.length).toBeGreaterThan(30)
   for (const path of withCode) {

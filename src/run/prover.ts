@@ -6,7 +6,7 @@ import { messageOf } from '../base/message-of.ts'
 import { ownFile } from '../base/own-package.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import { bytesId } from './executors/executor.ts'
-import type { ProofTask } from './prove.ts'
+import { prove as proveHere, type ProofTask } from './prove.ts'
 import type { ProofAnswer } from './prover-thread.ts'
 
 type Proofs = readonly RowProof[]
@@ -36,7 +36,6 @@ export async function prove(
 ): Promise<Proofs> {
   const task: ProofTask = { model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }
   try {
-    const { prove: proveHere } = await import('./prove.ts')
     await new Promise<void>((resolve) => nextTurn(resolve)) // between two answers others have their turn
     const found = byteLengthOf(model) <= mostBytesHere ? proveHere(task, mostStepsHere) : null
     return found ?? (await askThread(task)) ?? proveHere(task)!
