@@ -21,19 +21,20 @@ std::map<napi_env, Loops>& started = *new std::map<napi_env, Loops>;
 
 // How long the end of the process is held for runs that were told to stop; one operator may take longer.
 constexpr std::chrono::milliseconds kExitLimit{100};
+// The same for a thread that opens a model: it makes what the end of the process would take down beneath it. A driver may hang over it.
+constexpr std::chrono::seconds kOpeningLimit{60};
 // That the process ends may become known while a loop is waited for.
 constexpr std::chrono::milliseconds kStep{10};
 
 using Clock = std::chrono::steady_clock;
 std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it
 
-// Waits for a loop that was told to stop, but not for one operator that takes long: what that uses it holds itself. A thread that
-// opens a model makes what the end of the process would take down beneath it, and is waited for.
+// Waits for a loop that was told to stop, but not for one operator that takes long: what that uses it holds itself.
 bool waitForEnd(ort::RunLoop& loop, Clock::time_point limit) {
   for (;;) {
     const auto now = Clock::now();
     const auto until = exitAt == 0 ? limit : Clock::time_point(Clock::duration(exitAt.load()));
-    const bool isLast = now >= until && !loop.opening.underWay();
+    const bool isLast = now >= until + (loop.opening.underWay() ? kOpeningLimit : std::chrono::seconds(0));
     if (loop.waitUntilEnded(isLast ? now : now + kStep)) return true;
     if (isLast) return false;
   }
@@ -48,13 +49,7 @@ void endLoops(void* env) {
     loops = std::move(found->second);
     started.erase(found);
   }
-  for (const auto& loop : loops) {
-    try {
-      loop->stop();
-    } catch (const ort::OrtError&) {  // it comes to its end by itself
-      loop->end();
-    }
-  }
+  for (const auto& loop : loops) loop->stop();
   const auto limit = Clock::now() + kExitLimit;
   bool haveEnded = true;
   for (const auto& loop : loops) haveEnded = waitForEnd(*loop, limit) && haveEnded;
@@ -80,11 +75,13 @@ void noteExit(const Napi::CallbackInfo&) {
 }  // namespace
 
 bool startLoop(Napi::Env env, const std::shared_ptr<ort::RunLoop>& loop, int niceIncrement) {
-  if (!loop->start(niceIncrement)) return false;
   const std::lock_guard lock(startedMutex);
   const auto [found, isFirst] = started.try_emplace(env);
-  found->second.push_back(loop);
   if (isFirst) napi_add_env_cleanup_hook(env, endLoops, static_cast<napi_env>(env));
+  Loops& loops = found->second;
+  loops.reserve(loops.size() + 1);  // nothing may fail once it has started
+  if (!loop->start(niceIncrement)) return false;
+  loops.push_back(loop);
   return true;
 }
 

@@ -191,8 +191,8 @@ export interface WorkerOptions {
    */
   env?: Record<string, string>
   /**
-   * Milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached and
-   * ends when the call returns. Default 60 000.
+   * Milliseconds a worker may take to start; then the load fails. A thread that hangs inside ONNX Runtime is detached
+   * and ends when the call returns. Default 60 000.
    */
   startTimeoutMs?: number
   /**

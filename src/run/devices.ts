@@ -28,7 +28,7 @@ import { warn } from '../base/warnings.ts'
 export interface Capabilities {
   /** The version of Node.js. */
   readonly node: string
-  /** `null` until a model was loaded. */
+  /** `null` until a model is loaded. */
   readonly onnxruntime: string | null
   /** Cores that the process may use (of a container its quota's), workers that the engine may have for them, and those that it has. */
   readonly cpu: { readonly cores: number; readonly maxWorkers: number; readonly workers: number }
@@ -94,7 +94,7 @@ export class Devices {
     this.providers = new EngineProviders(options.providers)
   }
 
-  /** Where slots are to lie, once a worker has started; see {@link Executors.memory}. */
+  /** Where slots are to lie, once the workers of a model have started; see {@link Executors.memory}. */
   stagingMemory(): StagingMemory {
     return this.#chosen().memory(this.#ready!)
   }
@@ -219,7 +219,7 @@ export class Devices {
     return pool
   }
 
-  /** What a worker has said of itself; `null` before one has started. */
+  /** What is known of the runtime: at once with the native executor, else once a worker has started. */
   get #ready(): WorkerReady | null {
     const version = this.#executors?.ortVersion
     if (version != null) return { onnxruntimeVersion: version }

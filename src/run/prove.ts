@@ -13,43 +13,49 @@ export interface ProofTask {
   readonly questions: readonly RowQuestion[]
 }
 
-/** How long a graph is kept for the next question, in milliseconds, and how many of them. */
+/** How long graphs are kept for the next question, in milliseconds, and how many. */
 const keptForMs = 5000
 const mostKept = 8
 
-/** By the file, or the buffer, that they were read from; those that took too many steps in place of their graph. */
-const kept = new Map<string | number, OnnxModel | null | TooManySteps>()
+interface KeptGraph {
+  /** `undefined` until it was read; `null` for a file that only ONNX Runtime reads. */
+  graph: OnnxModel | null | undefined
+  /** Whether an answer took more steps than it was given. */
+  isLong: boolean
+}
+
+/** By the file, or the buffer, of the model; the one that was asked last is the last. */
+const kept = new Map<string | number, KeptGraph>()
 let forgetting: NodeJS.Timeout | undefined
 
 /**
  * Reads a graph, unless that is at hand, and answers what is asked of its rows.
  *
  * @param steps that the answer may take; left out for the limit of a proof.
- * @returns `null` if the graph has taken more than `steps`, now or before.
+ * @returns `null` if an answer of this graph took more than `steps`, now or before.
  */
 export function prove({ model, bytesId, questions }: ProofTask, steps?: number): readonly RowProof[] | null {
-  const origin = typeof model === 'string' ? `${stampOf(model).anything} ${model}` : bytesId
-  const read = (): OnnxModel | null => {
-    const known = kept.get(origin)
-    if (known !== undefined && !(known instanceof TooManySteps)) return known
-    if (known !== undefined && steps !== undefined) throw known
-    const graph = readGraph(typeof model === 'string' ? model : new Uint8Array(model))
-    keep(origin, graph)
-    return graph
-  }
+  const own = keptOf(typeof model === 'string' ? `${stampOf(model).anything} ${model}` : bytesId)
+  if (own.isLong && steps !== undefined) return null
+  const read = (): OnnxModel | null =>
+    own.graph === undefined
+      ? (own.graph = readGraph(typeof model === 'string' ? model : new Uint8Array(model)))
+      : own.graph
   try {
     return answerQuestions(read, questions, steps)
   } catch (error) {
     if (!(error instanceof TooManySteps)) throw error
-    keep(origin, error)
+    own.isLong = true
     return null
   }
 }
 
-function keep(origin: string | number, graph: OnnxModel | null | TooManySteps): void {
+function keptOf(origin: string | number): KeptGraph {
+  const own = kept.get(origin) ?? { graph: undefined, isLong: false }
   kept.delete(origin)
-  kept.set(origin, graph)
+  kept.set(origin, own)
   if (kept.size > mostKept) kept.delete(kept.keys().next().value!)
   clearTimeout(forgetting)
   forgetting = setTimeout(() => kept.clear(), keptForMs).unref()
+  return own
 }

@@ -19,11 +19,12 @@ const mostBytesHere = 2 ** 20
 const mostStepsHere = 3000
 /** After so long without a question the thread ends. */
 const idleMs = 5000
-/** A thread that does not serve after so long is given up. */
+/** A thread that does not serve after so long is given up, and none is started for a while. */
 const startLimitMs = 10_000
+const retryMs = 60_000
 
 /**
- * Asks the graph of a model about its rows. Large graphs are read by a thread, one for the process; where none comes up, here.
+ * Asks the graph of a model about its rows. Large graphs are read by a thread, one for the isolate; where none comes up, here.
  * A file that cannot be read is answered with `unknown`.
  *
  * @param model its path, or its bytes.
@@ -49,58 +50,73 @@ function byteLengthOf(model: string | SharedArrayBuffer): number {
 }
 
 let thread: ProverThread | null = null
-/** False once a thread did not come up: its file may be missing, or Node's permission to start threads. */
-let canStart = true
+/** None is started before: the last one did not come up. */
+let notBeforeMs = -Infinity
 
+/** `null` when no thread comes up: its file may be missing, or Node's permission to start threads. */
 async function askThread(task: ProofTask): Promise<Proofs | null> {
+  if (thread === null && performance.now() < notBeforeMs) return null
   try {
-    if (canStart) thread ??= outsideContext(() => new ProverThread())
+    thread ??= outsideContext(() => new ProverThread())
   } catch {
-    canStart = false
+    notBeforeMs = Infinity
+    return null
   }
-  return thread === null ? null : thread.ask(task)
+  return thread.ask(task)
 }
 
-/** The thread that reads large graphs. It holds the process while it is asked something. */
+/** The thread that reads large graphs. It does not hold the process. */
 class ProverThread {
   readonly #worker = new Worker(ownFile('run/prover-thread.cjs'), { execArgv: [] })
   /** Those who wait for answers, which come in turn. */
   readonly #asked: { resolve(proofs: Proofs | null): void; reject(reason: Error): void }[] = []
   #serves = false
-  #timer = setTimeout(() => this.#end('it did not start'), startLimitMs).unref()
+  #hasEnded = false
+  #timer = setTimeout(() => nextTurn(() => this.#isLate()), startLimitMs).unref()
 
   constructor() {
     this.#worker.on('message', (answer: ProofAnswer) => this.#receive(answer))
     this.#worker.on('error', (error) => this.#end(messageOf(error)))
     this.#worker.once('exit', () => this.#end('it ended'))
+    this.#worker.unref()
   }
 
   /** Resolves with `null` when the thread does not come up. */
   ask(task: ProofTask): Promise<Proofs | null> {
-    this.#worker.ref()
     if (this.#serves) clearTimeout(this.#timer)
     this.#worker.postMessage(task)
     return new Promise((resolve, reject) => this.#asked.push({ resolve, reject }))
   }
 
   #receive(answer: ProofAnswer): void {
+    if (this.#hasEnded) return // it was given up meanwhile
     if (answer === 'ready') {
       this.#serves = true
       clearTimeout(this.#timer)
     } else if ('proofs' in answer) this.#asked.shift()!.resolve(answer.proofs)
     else this.#asked.shift()!.reject(new Error(answer.failed))
-    if (this.#asked.length > 0) return
+    if (this.#asked.length === 0) this.#timer = setTimeout(() => this.#isIdle(), idleMs).unref()
+  }
+
+  /** Whoever holds up the event loop holds up what the thread says, too: this is called once that was heard. */
+  #isLate(): void {
+    // It is not terminated: Node 20 may end the process over a thread that is still loading its modules.
+    if (!this.#serves) this.#end('it did not start')
+  }
+
+  #isIdle(): void {
+    this.#end('it was idle')
+    void this.#worker.terminate()
     this.#worker.unref()
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#end('it was idle'), idleMs).unref()
   }
 
   #end(reason: string): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     if (thread === this) thread = null
     clearTimeout(this.#timer)
-    canStart &&= this.#serves
-    void this.#worker.terminate()
-    for (const { resolve, reject } of this.#asked.splice(0))
+    if (!this.#serves) notBeforeMs = performance.now() + retryMs
+    for (const { resolve, reject } of this.#asked)
       if (this.#serves) reject(new Error(`The thread that reads graphs: ${reason}`))
       else resolve(null)
   }

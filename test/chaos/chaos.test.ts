@@ -12,7 +12,7 @@ interface Found {
   readonly ends: Readonly<Record<string, number>>
 }
 
-// Runs of the addon are short here: hardly one is lost with its thread.
+// Threads of the addon do not die.
 const lost = { binding: ['infer: ERR_INSTANCE_CRASHED'], native: [] }
 
 describe.each([

@@ -52,7 +52,7 @@ function standIn() {
     nowMs: () => 0,
     noteExit() {},
   } as unknown as NativeBinding
-  const open = (model: string) => openAhead(completionHub(binding), 0, model, [])
+  const open = (model: string) => openAhead(completionHub(binding), 0, model, [])!
   return { loops, open }
 }
 

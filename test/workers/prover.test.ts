@@ -1,7 +1,9 @@
 // Alone: it mocks modules.
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { matmulSlow } from '../models/small.ts'
 
@@ -41,9 +43,18 @@ it.each([
   expect(await found(code)).toMatchObject([{ rows: 'independent' }])
 })
 
-it('a thread that does not say that it serves is given up, and the graph is proved here', async () => {
+it('a thread that says too late that it serves is given up, and the graph is proved here', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-  const proofs = found('setInterval(() => {}, 1000)')
+  const started = once(process, 'worker') as Promise<[Worker]>
+  const proofs = found(`const { parentPort } = require('node:worker_threads')
+    parentPort.once('message', () => setTimeout(() => {
+      parentPort.postMessage('ready')
+      parentPort.postMessage({ proofs: [] })
+    }, 1000))`)
+  const [thread] = await started
+  const answered = new Promise<void>((resolve) =>
+    thread.on('message', (answer) => answer !== 'ready' && resolve()),
+  )
   await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
   let settled = false
   void proofs.then(() => (settled = true))
@@ -52,6 +63,7 @@ it('a thread that does not say that it serves is given up, and the graph is prov
     expect(settled).toBe(true)
   })
   expect(await proofs).toMatchObject([{ rows: 'independent' }])
+  await answered // nobody waits for it
 })
 
 it('a thread that ends over a graph leaves it unknown, and the next question gets another thread', async () => {

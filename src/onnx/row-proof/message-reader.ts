@@ -115,6 +115,7 @@ export class MessageReader {
     start: number,
     end: number,
   ): void {
+    takeSteps((end - start) >> 3)
     if (start === notHeld) {
       if (list.length <= most) list.push(value)
     } else if (wire === 0) {

@@ -145,7 +145,7 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
  * answer as well.
  *
  * @param read reads the graph; `null` for a file that only ONNX Runtime reads.
- * @param steps that the proofs may take together, and reading the graph, too, if it is fewer than the default.
+ * @param steps that the proofs may take together, with the reading of the graph if it is fewer than the default.
  * @throws TooManySteps if they take more than such a number.
  */
 export function answerQuestions(
@@ -155,13 +155,17 @@ export function answerQuestions(
 ): RowProof[] {
   const proofs: RowProof[] = []
   try {
-    const graph = steps < mostSteps ? withinSteps(steps, read) : read()
-    withinSteps(steps, () => {
+    const answer = (graph: OnnxModel | null): void => {
       for (const question of questions) {
         proofs.push(proofOf(graph, question))
         if (proofs.at(-1)!.rows === 'independent') break
       }
-    })
+    }
+    if (steps < mostSteps) withinSteps(steps, () => answer(read()))
+    else {
+      const graph = read()
+      withinSteps(steps, () => answer(graph))
+    }
   } catch (error) {
     if (error instanceof TooManySteps && steps < mostSteps) throw error
     const failed = error instanceof TooManySteps ? 'followed' : 'read'

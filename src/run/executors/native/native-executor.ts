@@ -88,7 +88,6 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   #lastQuestion = 0
   /** Whether nothing can be asked of it any more. */
   #gone = false
-  #hasEnded = false
 
   constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
     this.#events = events
@@ -121,7 +120,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
 
   detach(): Promise<void> {
     this.abandon()
-    return this.stop()
+    return this.#ended
   }
 
   end(): Promise<void> {
@@ -254,7 +253,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   }
 
   exit(): Promise<void> {
-    return this.#hasEnded ? this.#ended : this.#end(this.#loop.end())
+    return this.#end(this.#loop.end())
   }
 
   abandon(): void {
@@ -263,7 +262,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   }
 
   stop(): Promise<void> {
-    return this.#hasEnded ? this.#ended : this.#end(this.#loop.stop())
+    return this.#end(this.#loop.stop())
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
@@ -311,7 +310,6 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   }
 
   #close(): void {
-    this.#hasEnded = true
     try {
       this.#hub.drain() // what was finished before the end is still good; nothing comes after
     } finally {
@@ -359,7 +357,7 @@ const stretchMs = 0.5
  * by the next of these calls. So after {@link stretchMs} of them the rest waits for the next turn of the event loop.
  */
 export class CompletionHub {
-  readonly binding: NativeBinding
+  readonly #binding: NativeBinding
   readonly #native: NativeCompletionHub
   readonly #owners = new Map<number, LoopOwner>()
   readonly #numbers = new Float64Array(numbers * taken)
@@ -374,16 +372,16 @@ export class CompletionHub {
   #awaitedSinceMs = Infinity
 
   constructor(binding: NativeBinding) {
-    this.binding = binding
+    this.#binding = binding
     this.#native = new binding.CompletionHub(() => this.#onWake())
     this.#offsetMs = clockOffsetMs(binding)
   }
 
   /** A thread of the addon's whose owner is notified from now on, and which the exit of this process (or worker thread) stops. */
   newLoop(owner: LoopOwner): NativeRunLoop {
-    const loop = new this.binding.RunLoop(this.#native)
+    const loop = new this.#binding.RunLoop(this.#native)
     this.#owners.set(loop.id, owner)
-    guardLoop(this.binding, loop)
+    guardLoop(this.#binding, loop)
     return loop
   }
 

@@ -32,7 +32,12 @@ class SessionOpener implements LoopOwner {
     this.niceIncrement = niceIncrement
     this.#hub = hub
     this.#loop = hub.newLoop(this)
-    this.#loop.start(niceIncrement)
+    try {
+      this.#loop.start(niceIncrement)
+    } catch (error) {
+      this.loopEnded()
+      throw error
+    }
   }
 
   /** Openings that are not done. */
@@ -112,7 +117,7 @@ class SessionOpener implements LoopOwner {
 const openersOf = new WeakMap<CompletionHub, SessionOpener[]>()
 
 /**
- * Opens a session on a thread where nothing is run; see {@link Executor.openAhead}.
+ * Opens a session on a thread where nothing is run; see {@link Executor.openAhead}. `null` when the system has no thread left.
  *
  * @param niceIncrement of that thread, and of those that ONNX Runtime starts for the session.
  */
@@ -121,16 +126,20 @@ export function openAhead(
   niceIncrement: number,
   model: string | SharedArrayBuffer,
   settings: readonly SessionSetting[],
-): OpeningAhead {
+): OpeningAhead | null {
   const all = openersOf.get(hub) ?? []
   openersOf.set(hub, all)
   const openers = all.filter((opener) => opener.niceIncrement === niceIncrement)
   const [least] = openers.toSorted((a, b) => a.underWay - b.underWay)
   if (least !== undefined && (least.underWay === 0 || openers.length === mostThreads))
     return least.open(model, settings)
-  const added = new SessionOpener(hub, niceIncrement)
-  all.push(added)
-  return added.open(model, settings)
+  try {
+    const added = new SessionOpener(hub, niceIncrement)
+    all.push(added)
+    return added.open(model, settings)
+  } catch {
+    return least?.open(model, settings) ?? null
+  }
 }
 
 function forget(hub: CompletionHub, opener: SessionOpener): void {
