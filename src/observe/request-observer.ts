@@ -119,7 +119,7 @@ export interface RequestObservation {
   /** Instead of {@link ran}: another request's run has answered it. */
   shared(answer: SharedAnswer): void
   /** Of a pipeline's request: its first steps could begin at `begunAtMs`, and its last ended at `doneAtMs`. */
-  passed(begunAtMs: number, doneAtMs: number): void
+  passed?(begunAtMs: number, doneAtMs: number): void
   /**
    * It is settled; called once, whether it was answered, failed, was refused or withdrawn.
    *
@@ -133,7 +133,7 @@ export interface RequestObserver {
   /** A caller has made a request. Returns its observation; `null` when the observer does not follow this request. */
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null
   /** A batch is about to run. */
-  batchBegan(batch: ObservedBatch): void
+  batchBegan?(batch: ObservedBatch): void
   /** It has run, or failed: the observations of its requests were notified, and the requests are answered next. */
-  batchEnded(batch: ObservedBatch): void
+  batchEnded?(batch: ObservedBatch): void
 }

@@ -12,14 +12,11 @@ import type { TraceEvent } from './engine-events.ts'
 import type { Observers } from './observers.ts'
 import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from './request-observer.ts'
 import { TraceAccount, TraceWriter, type TraceStatistics } from './trace-writer.ts'
-import { TracedRequest, type TraceSource } from './traced-request.ts'
-
-/** Of all traces of this process. */
-let lastId = 0
+import { TracedRequest } from './traced-request.ts'
 
 /** The traces of an engine: an observer while there is anything to trace, which follows one request in so many. */
-export class Traces implements RequestObserver, TraceSource {
-  readonly account: TraceAccount
+export class Traces implements RequestObserver {
+  readonly #account: TraceAccount
   readonly #observers: Observers
   readonly #clock: Clock
   readonly #samplings: TraceSamplings
@@ -33,11 +30,11 @@ export class Traces implements RequestObserver, TraceSource {
     clock: Clock,
     tell: (event: TraceEvent) => void,
   ) {
-    this.account = new TraceAccount(maxBufferedBytes, tell)
+    this.#account = new TraceAccount(maxBufferedBytes, tell)
     this.#observers = observers
     this.#clock = clock
     this.#samplings = new TraceSamplings(settings, models)
-    this.#files = new TraceFiles(this.account)
+    this.#files = new TraceFiles(this.#account)
     for (const { settings: own } of this.#samplings.all) this.#check('options.trace', own)
     this.#apply()
   }
@@ -62,7 +59,7 @@ export class Traces implements RequestObserver, TraceSource {
   }
 
   statistics(): TraceStatistics {
-    return this.account.statistics()
+    return this.#account.statistics()
   }
 
   /** Resolves when what has been traced is in its file, or lost. */
@@ -77,32 +74,20 @@ export class Traces implements RequestObserver, TraceSource {
     return this.#files.close()
   }
 
-  // ── for the engine's requests ──
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
     const sampling = this.#samplings.of(model.name)
     if (!sampling.takes()) return null
     const { settings } = sampling
     const writer = this.#files.of(settings.file!)
-    const trace = TracedRequest.begin({ source: this, settings, writer }, model, facts)
+    const tracing = { account: this.#account, clock: this.#clock, settings, writer }
+    const trace = TracedRequest.begin(tracing, model, facts)
     if (!sampling.isActive) this.#watch()
     return trace
   }
 
-  batchBegan(): void {}
-
-  batchEnded(): void {}
-
-  nextId(): number {
-    return ++lastId
-  }
-
-  nowMs(): number {
-    return this.#clock.nowMs()
-  }
-
   #check(name: string, settings: ResolvedTraceSettings): void {
     checkFile(name, settings)
-    if (settings.level.length > 0) this.#files.check(name, settings.file)
+    if (settings.level.length > 0) this.#files.check(name, settings.file!)
   }
 
   #apply(): void {
@@ -240,8 +225,8 @@ class TraceFiles {
    * @param name of what says so, for errors.
    * @throws InferenceError `ERR_INVALID_ARG` where another engine of this process writes to it.
    */
-  check(name: string, path: string | null): void {
-    if (path === null || this.#writers.has(path) || !inUse.has(path)) return
+  check(name: string, path: string): void {
+    if (this.#writers.has(path) || !inUse.has(path)) return
     throw invalidArgument(`${name}.file`, 'a file that no other engine of this process writes to', path, {
       hint: 'Choose another file, or close that engine first',
     })
