@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
+  checkRules,
   declares,
   delayMs,
   limitMs,
@@ -226,34 +226,28 @@ type CostOptions = Pick<Scheduling, keyof typeof costEntries>
  */
 export function resolveCost(model: string, options: CostOptions | null, hasSequence: boolean) {
   if (options === null) return null
-  const { cost, maxBatchCost, maxPaddingShare = defaultPaddingShare, overCostAction = 'ALONE' } = options
-  const wrong = (option: keyof CostOptions, expected: string, hint: string): InferenceError =>
-    invalidConfig(model, `dynamicBatching.${option}`, expected, options[option], hint)
+  const { cost, maxBatchCost, maxPaddingShare, overCostAction } = options
+  const beside = 'dynamicBatching.cost beside it'
+  const hint = "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }"
   if (cost === undefined) {
-    const stray = (['maxBatchCost', 'maxPaddingShare', 'overCostAction'] as const).find(
-      (option) => options[option] !== undefined,
-    )
-    if (stray !== undefined)
-      throw wrong(
-        stray,
-        'dynamicBatching.cost beside it',
-        "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }",
-      )
+    checkRules(model, [
+      [maxBatchCost !== undefined, 'dynamicBatching.maxBatchCost', beside, maxBatchCost, hint],
+      [maxPaddingShare !== undefined, 'dynamicBatching.maxPaddingShare', beside, maxPaddingShare, hint],
+      [overCostAction !== undefined, 'dynamicBatching.overCostAction', beside, overCostAction, hint],
+    ])
     return null
   }
-  if (hasSequence) throw wrong('cost', 'to be omitted for a model with sequences', 'Remove it, or sequence')
-  if (maxBatchCost === undefined && options.overCostAction !== undefined)
-    throw wrong(
-      'overCostAction',
-      'dynamicBatching.maxBatchCost beside it',
-      'Without it nothing costs too much',
-    )
+  const isIdle = maxBatchCost === undefined && overCostAction !== undefined
+  checkRules(model, [
+    [hasSequence, 'dynamicBatching.cost', 'to be omitted for a model with sequences', cost, 'Remove it, or sequence'],
+    [isIdle, 'dynamicBatching.overCostAction', 'dynamicBatching.maxBatchCost beside it', overCostAction, 'Without it nothing costs too much'],
+  ]) // prettier-ignore
   return {
     of: cost,
     /** `Infinity` for no limit. */
     maxBatchCost: maxBatchCost ?? Infinity,
-    maxPaddingShare,
-    overCostAction,
+    maxPaddingShare: maxPaddingShare ?? defaultPaddingShare,
+    overCostAction: overCostAction ?? 'ALONE',
   }
 }
 
@@ -271,24 +265,20 @@ export const queuePolicyEntries = {
   allowTimeoutOverride: v.optional(v.boolean(), false),
   maxQueueSize: v.optional(wholeNumber(0, undefined, 'a whole number, 0 for no limit'), 0),
 }
-const queuePolicySchema = declares<QueuePolicy>()(optionsOf(queuePolicyEntries))
+const queuePolicySchema = declares<QueuePolicy>()(queuePolicyEntries)
 
 /** Schema of `dynamicBatching`. */
-export const schedulingSchema = declares<DynamicBatchingConfig>()(
-  optionsOf({
-    preferredBatchSize: v.optional(
-      v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
-    ),
-    maxQueueDelayMs: v.optional(delayMs, 0),
-    ...costEntries,
-    preserveOrdering: v.optional(v.boolean(), false),
-    priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
-    defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
-    defaultQueuePolicy: v.optional(queuePolicySchema, {}),
-    priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
-    holdUntilQueued: v.optional(wholeNumber(0), 0),
-  }),
-)
+export const schedulingSchema = declares<DynamicBatchingConfig>()({
+  preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
+  maxQueueDelayMs: v.optional(delayMs, 0),
+  ...costEntries,
+  preserveOrdering: v.optional(v.boolean(), false),
+  priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
+  defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
+  defaultQueuePolicy: v.optional(queuePolicySchema, {}),
+  priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
+  holdUntilQueued: v.optional(wholeNumber(0), 0),
+})
 
 /** The output of the `dynamicBatching` schema. */
 export type Scheduling = v.InferOutput<typeof schedulingSchema>
@@ -316,30 +306,23 @@ export function checkScheduling(model: string, batching: Scheduling | null): voi
   if (batching === null) return
   const { priorityLevels, defaultPriorityLevel, preserveOrdering, defaultQueuePolicy, priorityQueuePolicy } =
     batching
-  const wrong = (option: string, expected: string, received: unknown) =>
-    invalidConfig(model, `dynamicBatching.${option}`, expected, received)
-
   const inRange = (level: number) => Number.isInteger(level) && level >= 1 && level <= priorityLevels
   const range =
     priorityLevels === 0
       ? 'nothing without priorityLevels'
       : `a level from 1 to ${priorityLevels} (priorityLevels)`
-  if (
+  const isStrange =
     defaultPriorityLevel !== undefined &&
     !inRange(defaultPriorityLevel) &&
     (priorityLevels > 0 || defaultPriorityLevel > 0)
-  ) {
-    throw wrong('defaultPriorityLevel', range, defaultPriorityLevel)
-  }
   const strange = Object.keys(priorityQueuePolicy).find((level) => !inRange(Number(level)))
-  if (strange !== undefined) throw wrong('priorityQueuePolicy', range, strange)
-  if (!preserveOrdering) return
-  if (priorityLevels > 1)
-    throw wrong('preserveOrdering', 'at most one priority level with it', priorityLevels)
-  const policies = [defaultQueuePolicy, ...Object.values(priorityQueuePolicy)]
-  if (
-    policies.some(({ timeoutAction, defaultTimeoutMs }) => timeoutAction === 'DELAY' && defaultTimeoutMs > 0)
-  ) {
-    throw wrong('preserveOrdering', "no timeout with timeoutAction 'DELAY'", 'DELAY')
-  }
+  const delays = [defaultQueuePolicy, ...Object.values(priorityQueuePolicy)].some(
+    ({ timeoutAction, defaultTimeoutMs }) => timeoutAction === 'DELAY' && defaultTimeoutMs > 0,
+  )
+  checkRules(model, [
+    [isStrange, 'dynamicBatching.defaultPriorityLevel', range, defaultPriorityLevel],
+    [strange !== undefined, 'dynamicBatching.priorityQueuePolicy', range, strange],
+    [preserveOrdering && priorityLevels > 1, 'dynamicBatching.preserveOrdering', 'at most one priority level with it', priorityLevels],
+    [preserveOrdering && delays, 'dynamicBatching.preserveOrdering', "no timeout with timeoutAction 'DELAY'", 'DELAY'],
+  ]) // prettier-ignore
 }

@@ -9,7 +9,7 @@ import { invalidConfig } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
 import type { TensorType } from '../tensor/tensor.ts'
-import { declares, parseOptions, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, properties, texts, wholeNumber } from './options-schema.ts'
 import { carriedType, checkNamesAndDims } from './tensor-config.ts'
 
 /** Options that functions share with models, with the same meaning. */
@@ -117,42 +117,40 @@ const asOfModels = v.optional(v.unknown())
 
 const schema = declares<
   FunctionOptions & { readonly module?: unknown; readonly run?: ModelFunction; readonly graph?: unknown }
->()(
-  optionsOf({
-    module: v.optional(v.unknown()),
-    run: v.optional({
-      ...v.custom<ModelFunction>((given) => typeof given === 'function'),
-      expects: 'a function',
-    }),
-    inputs: v.pipe(
-      v.array(declares<FunctionInput>()(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) }))),
-      v.minLength(1, 'at least one input'),
-    ),
-    outputs: v.pipe(
-      v.array(declares<FunctionOutput>()(optionsOf({ ...entries, labels: v.optional(texts) }))),
-      v.minLength(1, 'at least one output'),
-    ),
-    graph: v.optional(v.unknown()),
-    maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
-    instanceGroup: v.optional(
-      v.pipe(v.array(declares<FunctionInstanceGroup>()(optionsOf(scalingEntries))), v.length(1, 'one group')),
-      [{}],
-    ),
-    concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
-    parameters: v.optional(properties, {}),
-    workers: v.optional(declares<FunctionWorkerOptions>()(optionsOf(threadEntries)), {}),
-    rerunAfterCrash: v.optional(v.boolean(), true),
-    warmup: v.optional(v.array(v.custom<WarmupSample>(() => true)), []),
-    version: asOfModels,
-    dynamicBatching: asOfModels,
-    latencyTargetMs: asOfModels,
-    maxRunMs: asOfModels,
-    rejectNonFinite: asOfModels,
-    splitOversized: asOfModels,
-    responseCache: asOfModels,
-    coalesce: asOfModels,
+>()({
+  module: v.optional(v.unknown()),
+  run: v.optional({
+    ...v.custom<ModelFunction>((given) => typeof given === 'function'),
+    expects: 'a function',
   }),
-)
+  inputs: v.pipe(
+    v.array(declares<FunctionInput>()({ ...entries, optional: v.optional(v.boolean(), false) })),
+    v.minLength(1, 'at least one input'),
+  ),
+  outputs: v.pipe(
+    v.array(declares<FunctionOutput>()({ ...entries, labels: v.optional(texts) })),
+    v.minLength(1, 'at least one output'),
+  ),
+  graph: v.optional(v.unknown()),
+  maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
+  instanceGroup: v.optional(
+    v.pipe(v.array(declares<FunctionInstanceGroup>()(scalingEntries)), v.length(1, 'one group')),
+    [{}],
+  ),
+  concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
+  parameters: v.optional(properties, {}),
+  workers: v.optional(declares<FunctionWorkerOptions>()(threadEntries), {}),
+  rerunAfterCrash: v.optional(v.boolean(), true),
+  warmup: v.optional(v.array(v.custom<WarmupSample>(() => true)), []),
+  version: asOfModels,
+  dynamicBatching: asOfModels,
+  latencyTargetMs: asOfModels,
+  maxRunMs: asOfModels,
+  rejectNonFinite: asOfModels,
+  splitOversized: asOfModels,
+  responseCache: asOfModels,
+  coalesce: asOfModels,
+})
 
 /**
  * Turns a caller's function configuration into a model configuration: checked, complete and frozen.

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { filePath } from '../base/files.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, invalidConfig } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 
 const plainObject = {
@@ -77,15 +77,15 @@ type Differing<A, B> =
     }[keyof A & keyof B]
 
 /**
- * Schema of the options of an interface. It does not compile if an option is missing on either side, or has a different
- * type.
+ * {@link optionsOf} for the options of an interface. It does not compile if an option is missing on either side, or has a
+ * different type.
  */
 export function declares<Declared>() {
-  return <Schema extends v.GenericSchema>(
-    schema: [Differing<Declared, v.InferInput<Schema>>] extends [never]
-      ? Schema
-      : Schema & { readonly differs: Differing<Declared, v.InferInput<Schema>> },
-  ) => schema as v.GenericSchema<Declared, v.InferOutput<Schema>>
+  return <const Entries extends v.ObjectEntries>(
+    entries: [Differing<Declared, v.InferInput<SchemaOf<Entries>>>] extends [never]
+      ? Entries
+      : Entries & { readonly differs: Differing<Declared, v.InferInput<SchemaOf<Entries>>> },
+  ) => optionsOf(entries) as v.GenericSchema<Declared, v.InferOutput<SchemaOf<Entries>>>
 }
 
 /** Schema of a whole number. */
@@ -171,6 +171,18 @@ export function parseOptions<Schema extends v.GenericSchema>(
   const isOwn = !issue.message.startsWith('Invalid ') // a message of our schema, not of the library
   const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
   throw invalidArgument(path, expected, issue.input, details)
+}
+
+/** What must not be so in a configuration, the option's path, what is expected there, what was received, and what to do. */
+type Rule = readonly [isBroken: boolean, option: string, expected: string, received: unknown, hint?: string]
+
+/**
+ * Checks options of a model against each other.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` for the first rule that is broken.
+ */
+export function checkRules(model: string, rules: readonly Rule[]): void {
+  for (const [isBroken, ...wrong] of rules) if (isBroken) throw invalidConfig(model, ...wrong)
 }
 
 /** Where an option belongs that was given at `path`, the least deep place; `null` for an option that does not exist. */

@@ -4,7 +4,15 @@ import type { TensorType } from '../tensor/tensor.ts'
 import type { FunctionFeed } from './function-module.ts'
 import type { FeedValue, ModelSignature } from './model-signature.ts'
 import { invalidConfig, listNames } from '../errors.ts'
-import { declares, parseOptions, optionsOf, parametersSchema, texts, wholeNumber } from './options-schema.ts'
+import {
+  checkRules,
+  declares,
+  parseOptions,
+  optionsOf,
+  parametersSchema,
+  texts,
+  wholeNumber,
+} from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, checkNamesAndDims, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
@@ -178,48 +186,41 @@ const names = v.pipe(v.unknown(), v.transform(readOnce), {
 
 const schema = declares<
   Omit<PipelineConfig, 'inputs' | 'outputs'> & { inputs: readonly unknown[]; outputs: readonly unknown[] }
->()(
-  optionsOf({
-    inputs: v.pipe(
-      v.array(inputSchema),
-      v.check((given) => given.length > 0, 'at least one input'),
-    ),
-    steps: v.pipe(
-      v.array(
-        declares<PipelineStep>()(
-          optionsOf({
-            name: v.optional(name),
-            model: name,
-            version: v.optional(v.unknown()),
-            inputs: names,
-            outputs: names,
-            when: v.optional({
-              ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
-              expects: 'a function',
-            }),
-            needs: v.optional(v.array(name), []),
-            fanOut: v.optional(
-              v.union([
-                v.boolean(),
-                v.pipe(v.array(name), v.minLength(1, 'at least one input of the model')),
-              ]),
-              false,
-            ),
-          }),
+>()({
+  inputs: v.pipe(
+    v.array(inputSchema),
+    v.check((given) => given.length > 0, 'at least one input'),
+  ),
+  steps: v.pipe(
+    v.array(
+      declares<PipelineStep>()({
+        name: v.optional(name),
+        model: name,
+        version: v.optional(v.unknown()),
+        inputs: names,
+        outputs: names,
+        when: v.optional({
+          ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
+          expects: 'a function',
+        }),
+        needs: v.optional(v.array(name), []),
+        fanOut: v.optional(
+          v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]),
+          false,
         ),
-      ),
-      v.check((given) => given.length > 0, 'at least one step'),
+      }),
     ),
-    outputs: v.pipe(
-      v.array(outputSchema),
-      v.check((given) => given.length > 0, 'at least one output'),
-    ),
-    maxBatchSize: v.optional(wholeNumber(0)),
-    maxInFlight: v.optional(wholeNumber(1)),
-    parameters: v.optional(parametersSchema, {}),
-    version: v.optional(v.unknown()),
-  }),
-)
+    v.check((given) => given.length > 0, 'at least one step'),
+  ),
+  outputs: v.pipe(
+    v.array(outputSchema),
+    v.check((given) => given.length > 0, 'at least one output'),
+  ),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  maxInFlight: v.optional(wholeNumber(1)),
+  parameters: v.optional(parametersSchema, {}),
+  version: v.optional(v.unknown()),
+})
 
 /**
  * Turns a caller's pipeline configuration into a complete and frozen one that is checked by itself. `PipelineGraph`
@@ -248,16 +249,16 @@ export function resolvePipelineConfig(model: string, config: unknown) {
     /** `Infinity` for no limit. */
     maxInFlight: maxInFlight ?? Infinity,
     steps: steps.map((step, index) => {
-      if (step.when === undefined && step.needs.length > 0)
-        throw invalidConfig(model, `steps[${index}].needs`, 'to be omitted without when', step.needs)
-      if (Object.keys(step.inputs).length === 0)
-        throw invalidConfig(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
-      if (Object.keys(step.outputs).length === 0)
-        throw invalidConfig(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
+      const at = `steps[${index}]`
+      checkRules(model, [
+        [step.when === undefined && step.needs.length > 0, `${at}.needs`, 'to be omitted without when', step.needs],
+        [Object.keys(step.inputs).length === 0, `${at}.inputs`, 'at least one input of the model', 'none'],
+        [Object.keys(step.outputs).length === 0, `${at}.outputs`, 'at least one output of the model', 'none'],
+      ]) // prettier-ignore
       return {
         ...step,
         name: stepNames[index]!,
-        version: versionOf(step.version, `steps[${index}].version`),
+        version: versionOf(step.version, `${at}.version`),
         /** Names of the model's inputs, each with its pipeline tensor. */
         inputs: Object.entries(step.inputs),
         outputs: Object.entries(step.outputs),
