@@ -86,7 +86,7 @@ export { readModelFile } from './cli/model-file.ts'
 export { listNames } from './errors.ts'
 export { InferenceError, invalidArgument } from './errors.ts' // the class too: without loading the engine
 export { messageOf } from './base/message-of.ts'
-export { isDuration } from './options/infer-options.ts'
+export { isDuration } from './options/plain-options.ts'
 export {
   escaped,
   failureOf,

@@ -53,8 +53,7 @@ export class Traces implements RequestObserver {
   /** @throws InferenceError `ERR_INVALID_ARG`; nothing has changed then. */
   update(given: unknown, model: string | null): void {
     const read = readTraceSettings(given)
-    for (const settings of this.#samplings.preview(read, model)) this.#check('settings', settings)
-    this.#samplings.update(read, model)
+    this.#samplings.update(read, model, (settings) => this.#check('settings', settings))
     this.#apply()
   }
 
@@ -168,19 +167,19 @@ class TraceSamplings {
     return [this.#engine, ...[...this.#models.values()].map(({ sampling }) => sampling)]
   }
 
-  /** What all settings would be with these: the engine's, and those of models that have some of their own. */
-  preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings[] {
+  /** @param check throws for settings that must not be; nothing has changed then. */
+  update(
+    given: GivenTraceSettings,
+    model: string | null,
+    check: (settings: ResolvedTraceSettings) => void,
+  ): void {
     const { engine, models } = this.#with(given, model)
-    return [engine, ...[...models.values()].map((own) => withSettings(engine, own))]
-  }
-
-  update(given: GivenTraceSettings, model: string | null): void {
-    const { engine, models } = this.#with(given, model)
+    const ofModels = [...models].map(([name, own]) => [name, own, withSettings(engine, own)] as const)
+    for (const settings of [engine, ...ofModels.map(([, , all]) => all)]) check(settings)
     const recounts = given.count !== undefined
     this.#engine.become(engine, recounts && model === null)
     if (model !== null && !models.has(model)) this.#models.delete(model)
-    for (const [name, own] of models) {
-      const settings = withSettings(engine, own)
+    for (const [name, own, settings] of ofModels) {
       const known = this.#models.get(name)?.sampling
       known?.become(settings, recounts && (model === null ? own.count === undefined : model === name))
       this.#models.set(name, { given: own, sampling: known ?? new TraceSampling(settings) })

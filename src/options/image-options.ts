@@ -1,5 +1,5 @@
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
-import { isAbortSignal, readOptions, typed } from './plain-options.ts'
+import { durationShown, isAbortSignal, isDuration, readOptions, typed } from './plain-options.ts'
 import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 
 /** Formats that `formats` may allow, by sharp's names. `heif` is AVIF and, where libvips supports it, HEIC. */
@@ -92,13 +92,12 @@ export function resolveImageLimits(
     timeoutMs = 30_000,
     signal,
   } = options
-  const isDuration = typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31
   return {
     signal: valid('signal', signal, signal === undefined || isAbortSignal(signal), 'an AbortSignal'),
     limitInputPixels: count('limitInputPixels', limitInputPixels),
     limitInputBytes: count('limitInputBytes', limitInputBytes),
     formats: readFormats(formats),
-    timeoutMs: valid('timeoutMs', timeoutMs, isDuration, 'milliseconds, more than 0 and less than 2^31'),
+    timeoutMs: valid('timeoutMs', timeoutMs, isDuration(timeoutMs), durationShown),
   }
 }
 

@@ -1,7 +1,14 @@
 import { maxPriorityLevel, type BatchReason } from './batching.ts'
 import { invalidArgument, listNames, type InferenceError } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { isAbortSignal, isPlainObject, typed, unknownOption } from './plain-options.ts'
+import {
+  durationShown,
+  isAbortSignal,
+  isDuration,
+  isPlainObject,
+  typed,
+  unknownOption,
+} from './plain-options.ts'
 
 /**
  * Options of one `infer()`. `Report` says whether a report may be requested: use `InferOptions<string, boolean>` for
@@ -170,7 +177,7 @@ interface Check {
   readonly expected: string
 }
 
-const duration: Check = { isValid: isDuration, expected: 'milliseconds, more than 0 and less than 2^31' }
+const duration: Check = { isValid: isDuration, expected: durationShown }
 const sequenceId: Check = { isValid: isSequenceId, expected: sequenceIdShown }
 const trueOrFalse: Check = { isValid: (value) => typeof value === 'boolean', expected: 'true or false' }
 
@@ -254,11 +261,6 @@ function wrong(model: string, name: string, check: Check, value: unknown): Infer
 
 function isLevel(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxPriorityLevel
-}
-
-/** Whether a value is a duration in milliseconds. */
-export function isDuration(value: unknown): value is number {
-  return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 
 function outputIndices(

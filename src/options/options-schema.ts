@@ -1,7 +1,14 @@
 import * as v from 'valibot'
 import { filePath } from '../base/files.ts'
 import { invalidArgument, invalidConfig } from '../errors.ts'
-import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
+import {
+  durationShown,
+  isDuration,
+  isPlainObject,
+  ownProperties,
+  typed,
+  unknownOption,
+} from './plain-options.ts'
 
 const plainObject = {
   ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject),
@@ -126,7 +133,7 @@ export const limitMs = delayOf('0 for no limit')
 /** Schema of a duration in milliseconds that is not 0, and fits a timer. */
 export const durationMs = v.pipe(
   v.number(),
-  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+  v.check((ms) => isDuration(ms), durationShown),
 )
 
 /**

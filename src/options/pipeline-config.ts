@@ -1,8 +1,14 @@
 import * as v from 'valibot'
-import type { Tensor, TypedTensor } from 'onnxruntime-common'
+import type { Tensor } from 'onnxruntime-common'
 import type { TensorType } from '../tensor/tensor.ts'
-import type { FunctionFeed } from './function-module.ts'
-import type { FeedValue, ModelSignature } from './model-signature.ts'
+import type {
+  ModelSignature,
+  NameOf,
+  OptionalName,
+  RequiredName,
+  TensorFeed,
+  TensorOutput,
+} from './model-signature.ts'
 import { invalidConfig, listNames } from '../errors.ts'
 import {
   checkRules,
@@ -97,29 +103,15 @@ export type PipelineInputs = readonly (string | PipelineInput)[]
 /** Outputs as {@link PipelineOutput} or bare names. */
 export type PipelineOutputs = readonly (string | PipelineOutput)[]
 
-type NameOf<Entry> = Entry extends string
-  ? Entry
-  : Entry extends { readonly name: infer Name extends string }
-    ? Name
-    : never
-type Required<Entry> = Entry extends { readonly optional: true } ? never : NameOf<Entry>
-type Optional<Entry> = Entry extends { readonly optional: true } ? NameOf<Entry> : never
-type FeedOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
-  ? FunctionFeed<Type>
-  : FeedValue
-type OutputOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
-  ? TypedTensor<Type>
-  : Tensor
-
 /** The signature that a pipeline's declaration implies; tensors of any type where it gives none. */
 export interface PipelineSignature<
   I extends PipelineInputs,
   O extends PipelineOutputs,
 > extends ModelSignature {
-  inputs: { [Entry in I[number] as Required<Entry>]: FeedOf<Entry> } & {
-    [Entry in I[number] as Optional<Entry>]?: FeedOf<Entry> | never
+  inputs: { [Entry in I[number] as RequiredName<Entry>]: TensorFeed<Entry> } & {
+    [Entry in I[number] as OptionalName<Entry>]?: TensorFeed<Entry> | never
   }
-  outputs: { [Entry in O[number] as NameOf<Entry>]: OutputOf<Entry> }
+  outputs: { [Entry in O[number] as NameOf<Entry>]: TensorOutput<Entry> }
 }
 
 /**
@@ -187,10 +179,7 @@ const names = v.pipe(v.unknown(), v.transform(readOnce), {
 const schema = declares<
   Omit<PipelineConfig, 'inputs' | 'outputs'> & { inputs: readonly unknown[]; outputs: readonly unknown[] }
 >()({
-  inputs: v.pipe(
-    v.array(inputSchema),
-    v.check((given) => given.length > 0, 'at least one input'),
-  ),
+  inputs: v.pipe(v.array(inputSchema), v.minLength(1, 'at least one input')),
   steps: v.pipe(
     v.array(
       declares<PipelineStep>()({
@@ -210,12 +199,9 @@ const schema = declares<
         ),
       }),
     ),
-    v.check((given) => given.length > 0, 'at least one step'),
+    v.minLength(1, 'at least one step'),
   ),
-  outputs: v.pipe(
-    v.array(outputSchema),
-    v.check((given) => given.length > 0, 'at least one output'),
-  ),
+  outputs: v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output')),
   maxBatchSize: v.optional(wholeNumber(0)),
   maxInFlight: v.optional(wholeNumber(1)),
   parameters: v.optional(parametersSchema, {}),
@@ -273,10 +259,7 @@ export function resolvePipelineConfig(model: string, config: unknown) {
 function fanOutOf(
   model: string,
   index: number,
-  {
-    inputs,
-    fanOut,
-  }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] },
+  { inputs, fanOut }: Required<Pick<PipelineStep, 'inputs' | 'fanOut'>>,
 ): readonly string[] | 'all' | null {
   if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
   const names = Object.keys(inputs)
