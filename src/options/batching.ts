@@ -251,13 +251,6 @@ export function resolveCost(model: string, options: CostOptions | null, hasSeque
   }
 }
 
-/** The cost part of a batch's limits, for padded rows or not. */
-export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<BatchLimits, 'cost'> {
-  if (cost === null) return {}
-  const { maxBatchCost, maxPaddingShare } = cost
-  return { cost: { maxBatchCost, maxPaddingShare, isPadded } satisfies CostLimits }
-}
-
 /** The options of a {@link QueuePolicy}. */
 export const queuePolicyEntries = {
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),

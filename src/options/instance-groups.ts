@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { checkRules, durationMs, optionsOf, wholeNumber } from './options-schema.ts'
+import { checkRules, declares, durationMs, optionsOf, wholeNumber } from './options-schema.ts'
 
 /** Where instances of a model run. The name of a provider plugin (`EngineOptions.providers`) is also a kind. */
 export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
@@ -60,6 +60,14 @@ export const scalingEntries = {
   scaleDownAfterMs: v.optional(durationMs, 10_000),
 }
 
+/** Schema of an entry of `instanceGroup`. */
+export const groupSchema = declares<InstanceGroup>()({
+  kind: v.optional(v.string(), 'auto'),
+  ...scalingEntries,
+  cpuCount: instances,
+  gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
+})
+
 type Counts = Required<Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances'>>
 type GivenCounts = { readonly [Key in keyof Counts]?: number | undefined }
 
@@ -72,20 +80,17 @@ export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts
 /** Kinds that need no plugin. */
 const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
 
-/** A group as the schema leaves it. */
-interface GivenGroup extends GivenCounts {
-  readonly kind: string
-  readonly cpuCount?: number | undefined
-  readonly gpus?: readonly number[] | 'all' | undefined
-}
-
 /**
  * Checks the counts and the kind of each group, and groups against each other.
  *
  * @param plugins names of provider plugins, which are kinds as well.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkGroups(model: string, groups: readonly GivenGroup[], plugins: readonly string[]): void {
+export function checkGroups(
+  model: string,
+  groups: readonly v.InferOutput<typeof groupSchema>[],
+  plugins: readonly string[],
+): void {
   for (const [index, group] of groups.entries()) {
     const at = `instanceGroup[${index}]`
     const { count, minInstances: least, maxInstances: most } = resolveCounts(group)
@@ -129,13 +134,11 @@ export interface AutoTuneOptions {
   maxMemoryBytes?: number
 }
 
-const optionsSchema = optionsOf({
-  maxInstances: v.optional(wholeNumber(1, maxInstances)),
-  maxMemoryBytes: v.optional(wholeNumber(0)),
-})
-
 /** Schema of `autoTune`. */
-export const autoTuneSchema = v.optional(v.union([v.boolean(), optionsSchema]), false)
+export const autoTuneSchema = v.optional(
+  v.union([v.boolean(), optionsOf({ maxInstances: instances, maxMemoryBytes: v.optional(wholeNumber(0)) })]),
+  false,
+)
 
 /** Other options that affect batches and instances. */
 interface Deciding {

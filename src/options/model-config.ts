@@ -3,16 +3,14 @@ import type { InferenceSession } from 'onnxruntime-common'
 import {
   autoTuneSchema,
   checkGroups,
-  maxInstances,
+  groupSchema,
   resolveAutoTune,
   resolveCounts,
-  scalingEntries,
   type AutoTuneOptions,
   type InstanceGroup,
 } from './instance-groups.ts'
 import {
   checkScheduling,
-  costLimits,
   resolveCost,
   resolveLevels,
   schedulingSchema,
@@ -36,6 +34,7 @@ import {
 } from './tensor-config.ts'
 import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
+  ascending,
   checkRules,
   declares,
   parseOptions,
@@ -353,20 +352,7 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
   sequence: v.optional(sequenceSchema),
   checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
-  instanceGroup: v.optional(
-    v.pipe(
-      v.array(
-        declares<InstanceGroup>()({
-          kind: v.optional(v.string(), 'auto'),
-          ...scalingEntries,
-          cpuCount: v.optional(wholeNumber(1, maxInstances)),
-          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
-        }),
-      ),
-      v.minLength(1),
-    ),
-    [{}],
-  ),
+  instanceGroup: v.optional(v.pipe(v.array(groupSchema), v.minLength(1)), [{}]),
   sessionOptions: v.optional(properties, {}),
   memory: memorySchema,
   runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
@@ -480,6 +466,7 @@ export function batchLimits(
   { preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig,
   maxBatchSize: number,
 ): BatchLimits {
+  const isPadded = padding.some(({ sizes }) => sizes === 'longest')
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
     preferredBatchSizes:
@@ -490,10 +477,9 @@ export function batchLimits(
           : slotSizes(sequence, maxBatchSize),
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
-    ...costLimits(
-      cost,
-      padding.some(({ sizes }) => sizes === 'longest'),
-    ),
+    ...(cost !== null && {
+      cost: { maxBatchCost: cost.maxBatchCost, maxPaddingShare: cost.maxPaddingShare, isPadded },
+    }),
   }
 }
 
@@ -511,10 +497,6 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
     [isGiven && mostWarmed > Math.max(1, maxBatchSize), 'warmup.batchSizes', sizes, mostWarmed],
     [maxBatchSize === 0 && maxQueueDelayMs > 0, 'dynamicBatching.maxQueueDelayMs', '0 where maxBatchSize is 0', maxQueueDelayMs, 'Waiting cannot make its batches larger'],
   ]) // prettier-ignore
-}
-
-function ascending(sizes: readonly number[]): number[] {
-  return [...new Set(sizes)].sort((a, b) => a - b)
 }
 
 /** An output of a model in a repository. */

@@ -106,6 +106,11 @@ export const wholeFrom = (least: number, most: number) =>
     `a whole number from ${least} to ${most}`,
   )
 
+/** Sizes in their order, each once. */
+export function ascending(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].sort((a, b) => a - b)
+}
+
 /** Schema of a finite number above 0. */
 export const positiveNumber = v.pipe(
   v.number(),
