@@ -110,7 +110,7 @@ export type {
 export type { ImageInput } from './options/image-options.ts'
 export type { LeaseOptions } from './options/method-options.ts'
 export type { Lease, LeasedInputs } from './features/leases/lease.ts'
-export type { BatchMessage, RequestMessage } from './observe/observers.ts'
+export type { BatchMessage, RequestMessage } from './observe/request-observer.ts'
 export type { BatchMoments } from './observe/request-observer.ts'
 export type { LoadOptions } from './options/method-options.ts'
 export type { ScaleOptions } from './options/method-options.ts'
