@@ -207,24 +207,12 @@ const costFunction = {
   expects: 'a function, or { input, dim }',
 }
 
-/** Options of `dynamicBatching` for costs. */
-export const costEntries = {
-  cost: v.optional(
-    v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
-  ),
-  maxBatchCost: v.optional(positiveNumber),
-  maxPaddingShare: v.optional(share),
-  overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
-}
-
-type CostOptions = Pick<Scheduling, keyof typeof costEntries>
-
 /**
  * The cost options with defaults; `null` without `cost`.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for an option that needs another one, or excludes it.
  */
-export function resolveCost(model: string, options: CostOptions | null, hasSequence: boolean) {
+export function resolveCost(model: string, options: Scheduling | null, hasSequence: boolean) {
   if (options === null) return null
   const { cost, maxBatchCost, maxPaddingShare, overCostAction } = options
   const beside = 'dynamicBatching.cost beside it'
@@ -264,7 +252,12 @@ const queuePolicySchema = declares<QueuePolicy>()(queuePolicyEntries)
 export const schedulingSchema = declares<DynamicBatchingConfig>()({
   preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
   maxQueueDelayMs: v.optional(delayMs, 0),
-  ...costEntries,
+  cost: v.optional(
+    v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
+  ),
+  maxBatchCost: v.optional(positiveNumber),
+  maxPaddingShare: v.optional(share),
+  overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
   preserveOrdering: v.optional(v.boolean(), false),
   priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
   defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
