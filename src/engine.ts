@@ -1,4 +1,4 @@
-import type { ArrivalRecording } from './observe/arrivals/arrival-recording.ts'
+import type { ArrivalRecording } from './observe/arrival-recording.ts'
 import { outsideContext } from './base/async-context.ts'
 import { EngineResources, noteResources, type EngineStatistics } from './engine/engine-resources.ts'
 import { resolveEngineOptions, type EngineOptions } from './options/engine-options.ts'

@@ -35,8 +35,8 @@ export {
 } from './observe/statistics-difference.ts'
 export type { ServerFigures } from './observe/statistics-difference.ts'
 export { LateTimers } from './observe/model-stats.ts'
-export type { Arrival, ArrivalRun } from './observe/arrivals/arrival.ts'
-export { isRecordedConfig, levelsOf } from './observe/arrivals/arrival.ts'
+export type { Arrival, ArrivalRun } from './observe/arrival.ts'
+export { isRecordedConfig, levelsOf } from './observe/arrival.ts'
 export type { Frame } from './adapters/inspector/frame.ts'
 
 // Tensors that are made up, read from files and compared.
@@ -86,7 +86,7 @@ export { readModelFile } from './cli/model-file.ts'
 export { listNames } from './errors.ts'
 export { InferenceError, invalidArgument } from './errors.ts' // the class too: without loading the engine
 export { messageOf } from './base/message-of.ts'
-export { isDuration } from './options/infer-options.ts'
+export { isDuration } from './options/plain-options.ts'
 export {
   escaped,
   failureOf,
@@ -101,9 +101,8 @@ export {
 export { isSameFile } from './cli/command-line.ts'
 
 // Arithmetic.
-export { median } from './base/median.ts'
-export { mulberry32 } from './base/seeded-random.ts'
-export type { Random } from './base/seeded-random.ts'
+export { median, mulberry32 } from './base/numbers.ts'
+export type { Random } from './base/numbers.ts'
 
 // What the tests of ending processes look into.
 export { ControlBlock } from './run/executors/binding/control-block.ts'

@@ -43,86 +43,65 @@ export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits)
   if (Math.max(start, bytes.length - end) === mostBetween)
     throw invalidArgument(what, `fewer than ${mostBetween} bytes of spaces before and after the JSON`, 'more')
   if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
-  const measure = new JsonMeasure(bytes, what, limits)
-  for (let at = 0; at < end; at += measuredBytes) {
-    if (at > 0) yield
-    measure.advance(Math.min(end, at + measuredBytes))
-  }
-  const json = new JsonText(bytes, what, measure.large, limits.parse ?? JSON.parse)
-  if (measure.large.get(start) === end) return yield* json.large(start, end)
+  const large = yield* largeValues(bytes, end, what, limits)
+  const json = new JsonText(bytes, what, large, limits.parse ?? JSON.parse)
+  if (large.get(start) === end) return yield* json.large(start, end)
   if (end - start > pieceBytes) throw json.unreadable() // not a single value, or one without an end
   return json.parse(start, end, '', '')
 }
 
-/** Scans JSON once: counts its values, and finds where large values end. */
-class JsonMeasure {
-  /** Beginnings and ends of arrays, objects and strings that are parsed in pieces. */
-  readonly large = new Map<number, number>()
-  readonly #bytes: Uint8Array
-  readonly #what: string
-  readonly #limits: JsonLimits
-  readonly #begins = new Int32Array(mostDepth)
+/**
+ * Scans JSON up to `end`: checks its limits, and finds the arrays, objects and strings that are parsed in pieces. Invalid
+ * JSON is left to the parser.
+ *
+ * @returns their beginnings, each with its end.
+ * @throws InferenceError `ERR_INVALID_ARG` if a limit is exceeded.
+ */
+function* largeValues(
+  bytes: Uint8Array,
+  end: number,
+  what: string,
+  { mostValues, mostValuesName }: JsonLimits,
+): Pieces<Map<number, number>> {
+  const large = new Map<number, number>()
+  const begins = new Int32Array(mostDepth)
   /** Members of the objects that are open, by depth. */
-  readonly #members = new Int32Array(mostDepth + 1)
-  #at = 0
-  #depth = 0
-  #values = 0
-  #stringBegin = -1
-
-  constructor(bytes: Uint8Array, what: string, limits: JsonLimits) {
-    this.#bytes = bytes
-    this.#what = what
-    this.#limits = limits
-  }
-
-  /** @throws InferenceError `ERR_INVALID_ARG` if a limit is exceeded. Invalid JSON is left to the parser. */
-  advance(to: number): void {
-    const bytes = this.#bytes
-    let at = this.#at
-    let stringBegin = this.#stringBegin
-    for (; at < to; at++) {
+  const members = new Int32Array(mostDepth + 1)
+  let [depth, values, stringBegin] = [0, 0, -1]
+  for (let at = 0; at < end;) {
+    if (at > 0) yield
+    for (const to = Math.min(end, at + measuredBytes); at < to; at++) {
       const byte = bytes[at]!
       if (stringBegin !== -1) {
         if (byte === backslash) at++
         else if (byte === quote) {
-          this.#note(stringBegin, at + 1)
+          if (at + 1 - stringBegin > pieceBytes) large.set(stringBegin, at + 1)
           stringBegin = -1
         }
       } else if (byte === quote) stringBegin = at
-      else if (byte === comma) this.#values++
+      else if (byte === comma) values++
       else if (byte === colon) {
-        this.#values++
-        if (++this.#members[this.#depth]! > mostMembers)
-          throw invalidArgument(this.#what, `objects with ${mostMembers} names at most`, 'one with more')
+        values++
+        if (++members[depth]! > mostMembers)
+          throw invalidArgument(what, `objects with ${mostMembers} names at most`, 'one with more')
       } else if (byte === arrayBegin || byte === objectBegin) {
-        this.#values++
-        if (this.#depth === mostDepth)
-          throw invalidArgument(
-            this.#what,
-            `arrays and objects within ${mostDepth} others at most`,
-            'deeper ones',
-          )
-        this.#begins[this.#depth++] = at
-        this.#members[this.#depth] = 0
-      } else if ((byte === arrayEnd || byte === objectEnd) && this.#depth > 0) {
-        const begin = this.#begins[--this.#depth]!
-        if (bytes[begin] === byte - 2) this.#note(begin, at + 1) // both closing brackets follow their opening one by two in ASCII
+        values++
+        if (depth === mostDepth)
+          throw invalidArgument(what, `arrays and objects within ${mostDepth} others at most`, 'deeper ones')
+        begins[depth++] = at
+        members[depth] = 0
+      } else if ((byte === arrayEnd || byte === objectEnd) && depth > 0) {
+        const begin = begins[--depth]!
+        const isPair = bytes[begin] === byte - 2 // in ASCII, closing brackets follow their opening one by two
+        if (isPair && at + 1 - begin > pieceBytes) large.set(begin, at + 1)
       }
     }
-    const { mostValues, mostValuesName } = this.#limits
-    if (this.#values >= mostValues)
-      throw invalidArgument(
-        this.#what,
-        `${mostValues} values at most${mostValuesName === undefined ? '' : ` (${mostValuesName})`}`,
-        'more',
-      )
-    this.#at = at
-    this.#stringBegin = stringBegin
+    if (values >= mostValues) {
+      const limit = mostValuesName === undefined ? '' : ` (${mostValuesName})`
+      throw invalidArgument(what, `${mostValues} values at most${limit}`, 'more')
+    }
   }
-
-  #note(begin: number, end: number): void {
-    if (end - begin > pieceBytes) this.large.set(begin, end)
-  }
+  return large
 }
 
 /** JSON whose large values have been found. */
@@ -236,11 +215,8 @@ class JsonText {
 
   /** The name before a member of an object; `null` in an array. */
   #nameOf(from: number, to: number, isArray: boolean): string | null {
-    const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}') as
-      | Record<string, unknown>
-      | unknown[]
-    if (isArray) return null
-    return Object.keys(alone)[0]!
+    const alone = this.parse(from, to, isArray ? '[' : '{', isArray ? 'null]' : 'null}')
+    return isArray ? null : Object.keys(alone as object)[0]!
   }
 }
 

@@ -3,7 +3,7 @@ import { checkPlatform } from '../base/platform.ts'
 import { invalidArgument } from '../errors.ts'
 import { ModelHost } from '../models/model-host.ts'
 import type { StagingStats } from '../native/staging-pool.ts'
-import { ArrivalFile, ArrivalRecording } from '../observe/arrivals/arrival-recording.ts'
+import { ArrivalFile, ArrivalRecording } from '../observe/arrival-recording.ts'
 import { EventHub } from '../observe/engine-events.ts'
 import {
   type EventLoopDelayStatistics,

@@ -2,12 +2,7 @@ import { checkInferOptions, type CheckedOptions, type InferOptions } from '../op
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import {
-  capacityOf,
-  noLeases,
-  type ModelCapacity,
-  type ModelStatistics,
-} from '../observe/model-statistics.ts'
+import { noLeases, type ModelCapacity, type ModelStatistics } from '../observe/model-statistics.ts'
 import type { ModelStats } from '../observe/model-stats.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
@@ -261,7 +256,17 @@ export class ServedModel implements Target {
   }
 
   capacity(): ModelCapacity {
-    return capacityOf(this.scheduler)
+    const { instances, joining, pending, running, times, levels, estimatedMs } = this.scheduler
+    const { msPerRequest } = times.throughput
+    return {
+      instances: instances.size,
+      maxBatchSize: joining.metadata.maxBatchSize,
+      waiting: pending,
+      running,
+      free: levels.of(undefined).room,
+      requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
+      estimatedMs,
+    }
   }
 
   stats(): ModelStatistics {

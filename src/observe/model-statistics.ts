@@ -340,32 +340,6 @@ export interface ModelCapacity {
   readonly estimatedMs: number
 }
 
-/** What a capacity is read from. */
-interface Serving {
-  readonly instances: { readonly size: number }
-  readonly joining: { readonly metadata: { readonly maxBatchSize: number } }
-  readonly pending: number
-  readonly running: number
-  readonly times: { readonly throughput: { readonly msPerRequest: number } }
-  readonly levels: { of(priority: undefined): { readonly room: number } }
-  readonly estimatedMs: number
-}
-
-/** How much more a model can take now. */
-export function capacityOf(serving: Serving): ModelCapacity {
-  const { instances, joining, pending, running, times, levels } = serving
-  const { msPerRequest } = times.throughput
-  return {
-    instances: instances.size,
-    maxBatchSize: joining.metadata.maxBatchSize,
-    waiting: pending,
-    running,
-    free: levels.of(undefined).room,
-    requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
-    estimatedMs: serving.estimatedMs,
-  }
-}
-
 /** Latencies of requests since the model was loaded, in milliseconds; each within 1 % of what was measured. */
 export interface LatencyPercentiles {
   /** How many there were. */

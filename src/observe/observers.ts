@@ -1,13 +1,14 @@
 import { runScope } from '../base/async-context.ts'
-import { batchChannel, channelObserver, requestChannel } from './request-channels.ts'
-import type {
-  ObservedBatch,
-  ObservedModel,
-  ObservedRun,
-  RequestFacts,
-  RequestObservation,
-  RequestObserver,
-  SharedAnswer,
+import {
+  batchChannel,
+  channelObserver,
+  requestChannel,
+  type ObservedModel,
+  type ObservedRun,
+  type RequestFacts,
+  type RequestObservation,
+  type RequestObserver,
+  type SharedAnswer,
 } from './request-observer.ts'
 
 /** A request that a function runs for, as observers know it. */
@@ -59,26 +60,15 @@ export class Observers {
 }
 
 function asOne(all: readonly RequestObserver[]): RequestObserver | null {
-  return all.length > 1 ? new SeveralObservers(all) : (all[0] ?? null)
-}
-
-class SeveralObservers implements RequestObserver {
-  readonly #all: readonly RequestObserver[]
-
-  constructor(all: readonly RequestObserver[]) {
-    this.#all = all
-  }
-
-  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
-    return together(this.#all.flatMap((observer) => observer.begun(model, facts) ?? []))
-  }
-
-  batchBegan(batch: ObservedBatch): void {
-    for (const observer of this.#all) observer.batchBegan(batch)
-  }
-
-  batchEnded(batch: ObservedBatch): void {
-    for (const observer of this.#all) observer.batchEnded(batch)
+  if (all.length < 2) return all[0] ?? null
+  return {
+    begun: (model, facts) => together(all.flatMap((observer) => observer.begun(model, facts) ?? [])),
+    batchBegan(batch) {
+      for (const observer of all) observer.batchBegan?.(batch)
+    },
+    batchEnded(batch) {
+      for (const observer of all) observer.batchEnded?.(batch)
+    },
   }
 }
 
@@ -106,7 +96,7 @@ class SeveralObservations implements RequestObservation {
   }
 
   passed(begunAtMs: number, doneAtMs: number): void {
-    for (const observation of this.#all) observation.passed(begunAtMs, doneAtMs)
+    for (const observation of this.#all) observation.passed?.(begunAtMs, doneAtMs)
   }
 
   ended(succeeded: boolean, reason: unknown, answer: unknown): void {

@@ -35,13 +35,9 @@ export function serverFigures({ before, after }: StatisticsSpan): ServerFigures 
   const spent = (name: keyof typeof first) => difference(first[name], last[name])
   const successCount = spent('success').count
   const mean = (name: keyof typeof first) => (successCount === 0 ? 0 : spent(name).ns / 1000 / successCount)
-  const requestUs = mean('success')
-  const [queueUs, computeInputUs, computeInferUs, computeOutputUs] = [
-    mean('queue'),
-    mean('computeInput'),
-    mean('computeInfer'),
-    mean('computeOutput'),
-  ]
+  const [requestUs, queueUs] = [mean('success'), mean('queue')]
+  const [computeInputUs, computeInferUs] = [mean('computeInput'), mean('computeInfer')]
+  const computeOutputUs = mean('computeOutput')
   return {
     inferenceCount: after.inferenceCount - before.inferenceCount,
     executionCount: after.executionCount - before.executionCount,

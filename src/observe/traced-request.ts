@@ -1,3 +1,4 @@
+import type { Clock } from '../base/clock.ts'
 import { InferenceError } from '../errors.ts'
 import type { ResolvedTraceSettings } from '../options/trace-options.ts'
 import { unpacked } from '../tensor/elements.ts'
@@ -16,16 +17,13 @@ import type { TraceAccount, TraceWriter } from './trace-writer.ts'
 /** What a trace of a request without tensors takes about, as long as it is under way. */
 const usualBytes = 1024
 
-/** Where traced requests come from. */
-export interface TraceSource {
-  readonly account: TraceAccount
-  nextId(): number
-  nowMs(): number
-}
+/** Of all traces of this process. */
+let lastId = 0
 
 /** How the requests of one caller's request are traced. */
 interface Tracing {
-  readonly source: TraceSource
+  readonly account: TraceAccount
+  readonly clock: Pick<Clock, 'nowMs'>
   readonly settings: ResolvedTraceSettings
   readonly writer: TraceWriter
 }
@@ -34,7 +32,7 @@ type Moment = readonly [name: string, atMs: number]
 
 /** One trace: notes what becomes of a request, and hands it to the file once that has ended. */
 export class TracedRequest implements RequestObservation {
-  readonly #id: number
+  readonly #id = ++lastId
   readonly #tracing: Tracing
   readonly #model: ObservedModel
   readonly #facts: RequestFacts
@@ -46,7 +44,6 @@ export class TracedRequest implements RequestObservation {
   #passed: readonly Moment[] = []
 
   private constructor(tracing: Tracing, model: ObservedModel, facts: RequestFacts, parentId: number | null) {
-    this.#id = tracing.source.nextId()
     this.#tracing = tracing
     this.#model = model
     this.#facts = facts
@@ -60,7 +57,7 @@ export class TracedRequest implements RequestObservation {
     facts: RequestFacts,
     parentId: number | null = null,
   ): TracedRequest | null {
-    const { account } = tracing.source
+    const { account } = tracing
     account.begun++
     if (!account.reserve(usualBytes)) {
       account.dropped++
@@ -92,9 +89,8 @@ export class TracedRequest implements RequestObservation {
   }
 
   ended(succeeded: boolean, reason: unknown, answer: unknown): void {
-    const { source, settings, writer } = this.#tracing
-    const { account } = source
-    const nowMs = source.nowMs() // before what it takes to write it down
+    const { account, clock, settings, writer } = this.#tracing
+    const nowMs = clock.nowMs() // before what it takes to write it down
     if (succeeded) this.#noteOutputs(answer)
     const error = succeeded ? null : reason instanceof InferenceError ? reason.code : 'cancelled'
     const records = [this.#traceRecord(error)]
@@ -184,11 +180,10 @@ export class TracedRequest implements RequestObservation {
       readonly data: unknown
     }[],
   ): void {
-    const { source, settings } = this.#tracing
+    const { account, settings } = this.#tracing
     if (!settings.level.includes('TENSORS') || this.#bytes === 0) return
     try {
       const all = tensors()
-      const { account } = source
       const roughBytes = all.reduce((sum, { data }) => sum + tensorTextBytes(data), 0)
       if (!account.reserve(roughBytes)) return this.#giveUp()
       account.release(roughBytes)
@@ -207,7 +202,7 @@ export class TracedRequest implements RequestObservation {
 
   /** Goes on without memory; it is dropped in the end. */
   #giveUp(): void {
-    this.#tracing.source.account.release(this.#bytes)
+    this.#tracing.account.release(this.#bytes)
     this.#bytes = 0
     this.#tensors = []
   }

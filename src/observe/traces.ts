@@ -12,14 +12,11 @@ import type { TraceEvent } from './engine-events.ts'
 import type { Observers } from './observers.ts'
 import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from './request-observer.ts'
 import { TraceAccount, TraceWriter, type TraceStatistics } from './trace-writer.ts'
-import { TracedRequest, type TraceSource } from './traced-request.ts'
-
-/** Of all traces of this process. */
-let lastId = 0
+import { TracedRequest } from './traced-request.ts'
 
 /** The traces of an engine: an observer while there is anything to trace, which follows one request in so many. */
-export class Traces implements RequestObserver, TraceSource {
-  readonly account: TraceAccount
+export class Traces implements RequestObserver {
+  readonly #account: TraceAccount
   readonly #observers: Observers
   readonly #clock: Clock
   readonly #samplings: TraceSamplings
@@ -33,11 +30,11 @@ export class Traces implements RequestObserver, TraceSource {
     clock: Clock,
     tell: (event: TraceEvent) => void,
   ) {
-    this.account = new TraceAccount(maxBufferedBytes, tell)
+    this.#account = new TraceAccount(maxBufferedBytes, tell)
     this.#observers = observers
     this.#clock = clock
     this.#samplings = new TraceSamplings(settings, models)
-    this.#files = new TraceFiles(this.account)
+    this.#files = new TraceFiles(this.#account)
     for (const { settings: own } of this.#samplings.all) this.#check('options.trace', own)
     this.#apply()
   }
@@ -56,13 +53,12 @@ export class Traces implements RequestObserver, TraceSource {
   /** @throws InferenceError `ERR_INVALID_ARG`; nothing has changed then. */
   update(given: unknown, model: string | null): void {
     const read = readTraceSettings(given)
-    for (const settings of this.#samplings.preview(read, model)) this.#check('settings', settings)
-    this.#samplings.update(read, model)
+    this.#samplings.update(read, model, (settings) => this.#check('settings', settings))
     this.#apply()
   }
 
   statistics(): TraceStatistics {
-    return this.account.statistics()
+    return this.#account.statistics()
   }
 
   /** Resolves when what has been traced is in its file, or lost. */
@@ -77,32 +73,20 @@ export class Traces implements RequestObserver, TraceSource {
     return this.#files.close()
   }
 
-  // ── for the engine's requests ──
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
     const sampling = this.#samplings.of(model.name)
     if (!sampling.takes()) return null
     const { settings } = sampling
     const writer = this.#files.of(settings.file!)
-    const trace = TracedRequest.begin({ source: this, settings, writer }, model, facts)
+    const tracing = { account: this.#account, clock: this.#clock, settings, writer }
+    const trace = TracedRequest.begin(tracing, model, facts)
     if (!sampling.isActive) this.#watch()
     return trace
   }
 
-  batchBegan(): void {}
-
-  batchEnded(): void {}
-
-  nextId(): number {
-    return ++lastId
-  }
-
-  nowMs(): number {
-    return this.#clock.nowMs()
-  }
-
   #check(name: string, settings: ResolvedTraceSettings): void {
     checkFile(name, settings)
-    if (settings.level.length > 0) this.#files.check(name, settings.file)
+    if (settings.level.length > 0) this.#files.check(name, settings.file!)
   }
 
   #apply(): void {
@@ -183,19 +167,19 @@ class TraceSamplings {
     return [this.#engine, ...[...this.#models.values()].map(({ sampling }) => sampling)]
   }
 
-  /** What all settings would be with these: the engine's, and those of models that have some of their own. */
-  preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings[] {
+  /** @param check throws for settings that must not be; nothing has changed then. */
+  update(
+    given: GivenTraceSettings,
+    model: string | null,
+    check: (settings: ResolvedTraceSettings) => void,
+  ): void {
     const { engine, models } = this.#with(given, model)
-    return [engine, ...[...models.values()].map((own) => withSettings(engine, own))]
-  }
-
-  update(given: GivenTraceSettings, model: string | null): void {
-    const { engine, models } = this.#with(given, model)
+    const ofModels = [...models].map(([name, own]) => [name, own, withSettings(engine, own)] as const)
+    for (const settings of [engine, ...ofModels.map(([, , all]) => all)]) check(settings)
     const recounts = given.count !== undefined
     this.#engine.become(engine, recounts && model === null)
     if (model !== null && !models.has(model)) this.#models.delete(model)
-    for (const [name, own] of models) {
-      const settings = withSettings(engine, own)
+    for (const [name, own, settings] of ofModels) {
       const known = this.#models.get(name)?.sampling
       known?.become(settings, recounts && (model === null ? own.count === undefined : model === name))
       this.#models.set(name, { given: own, sampling: known ?? new TraceSampling(settings) })
@@ -240,8 +224,8 @@ class TraceFiles {
    * @param name of what says so, for errors.
    * @throws InferenceError `ERR_INVALID_ARG` where another engine of this process writes to it.
    */
-  check(name: string, path: string | null): void {
-    if (path === null || this.#writers.has(path) || !inUse.has(path)) return
+  check(name: string, path: string): void {
+    if (this.#writers.has(path) || !inUse.has(path)) return
     throw invalidArgument(`${name}.file`, 'a file that no other engine of this process writes to', path, {
       hint: 'Choose another file, or close that engine first',
     })

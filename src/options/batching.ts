@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
+  checkRules,
   declares,
   delayMs,
   limitMs,
@@ -207,61 +207,36 @@ const costFunction = {
   expects: 'a function, or { input, dim }',
 }
 
-/** Options of `dynamicBatching` for costs. */
-export const costEntries = {
-  cost: v.optional(
-    v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
-  ),
-  maxBatchCost: v.optional(positiveNumber),
-  maxPaddingShare: v.optional(share),
-  overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
-}
-
-type CostOptions = Pick<Scheduling, keyof typeof costEntries>
-
 /**
  * The cost options with defaults; `null` without `cost`.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for an option that needs another one, or excludes it.
  */
-export function resolveCost(model: string, options: CostOptions | null, hasSequence: boolean) {
+export function resolveCost(model: string, options: Scheduling | null, hasSequence: boolean) {
   if (options === null) return null
-  const { cost, maxBatchCost, maxPaddingShare = defaultPaddingShare, overCostAction = 'ALONE' } = options
-  const wrong = (option: keyof CostOptions, expected: string, hint: string): InferenceError =>
-    invalidConfig(model, `dynamicBatching.${option}`, expected, options[option], hint)
+  const { cost, maxBatchCost, maxPaddingShare, overCostAction } = options
+  const beside = 'dynamicBatching.cost beside it'
+  const hint = "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }"
   if (cost === undefined) {
-    const stray = (['maxBatchCost', 'maxPaddingShare', 'overCostAction'] as const).find(
-      (option) => options[option] !== undefined,
-    )
-    if (stray !== undefined)
-      throw wrong(
-        stray,
-        'dynamicBatching.cost beside it',
-        "Say what a request costs, as cost: { input: 'input_ids', dim: 1 }",
-      )
+    checkRules(model, [
+      [maxBatchCost !== undefined, 'dynamicBatching.maxBatchCost', beside, maxBatchCost, hint],
+      [maxPaddingShare !== undefined, 'dynamicBatching.maxPaddingShare', beside, maxPaddingShare, hint],
+      [overCostAction !== undefined, 'dynamicBatching.overCostAction', beside, overCostAction, hint],
+    ])
     return null
   }
-  if (hasSequence) throw wrong('cost', 'to be omitted for a model with sequences', 'Remove it, or sequence')
-  if (maxBatchCost === undefined && options.overCostAction !== undefined)
-    throw wrong(
-      'overCostAction',
-      'dynamicBatching.maxBatchCost beside it',
-      'Without it nothing costs too much',
-    )
+  const isIdle = maxBatchCost === undefined && overCostAction !== undefined
+  checkRules(model, [
+    [hasSequence, 'dynamicBatching.cost', 'to be omitted for a model with sequences', cost, 'Remove it, or sequence'],
+    [isIdle, 'dynamicBatching.overCostAction', 'dynamicBatching.maxBatchCost beside it', overCostAction, 'Without it nothing costs too much'],
+  ]) // prettier-ignore
   return {
     of: cost,
     /** `Infinity` for no limit. */
     maxBatchCost: maxBatchCost ?? Infinity,
-    maxPaddingShare,
-    overCostAction,
+    maxPaddingShare: maxPaddingShare ?? defaultPaddingShare,
+    overCostAction: overCostAction ?? 'ALONE',
   }
-}
-
-/** The cost part of a batch's limits, for padded rows or not. */
-export function costLimits(cost: ResolvedCost | null, isPadded: boolean): Pick<BatchLimits, 'cost'> {
-  if (cost === null) return {}
-  const { maxBatchCost, maxPaddingShare } = cost
-  return { cost: { maxBatchCost, maxPaddingShare, isPadded } satisfies CostLimits }
 }
 
 /** The options of a {@link QueuePolicy}. */
@@ -271,24 +246,25 @@ export const queuePolicyEntries = {
   allowTimeoutOverride: v.optional(v.boolean(), false),
   maxQueueSize: v.optional(wholeNumber(0, undefined, 'a whole number, 0 for no limit'), 0),
 }
-const queuePolicySchema = declares<QueuePolicy>()(optionsOf(queuePolicyEntries))
+const queuePolicySchema = declares<QueuePolicy>()(queuePolicyEntries)
 
 /** Schema of `dynamicBatching`. */
-export const schedulingSchema = declares<DynamicBatchingConfig>()(
-  optionsOf({
-    preferredBatchSize: v.optional(
-      v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
-    ),
-    maxQueueDelayMs: v.optional(delayMs, 0),
-    ...costEntries,
-    preserveOrdering: v.optional(v.boolean(), false),
-    priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
-    defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
-    defaultQueuePolicy: v.optional(queuePolicySchema, {}),
-    priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
-    holdUntilQueued: v.optional(wholeNumber(0), 0),
-  }),
-)
+export const schedulingSchema = declares<DynamicBatchingConfig>()({
+  preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
+  maxQueueDelayMs: v.optional(delayMs, 0),
+  cost: v.optional(
+    v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction]),
+  ),
+  maxBatchCost: v.optional(positiveNumber),
+  maxPaddingShare: v.optional(share),
+  overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
+  preserveOrdering: v.optional(v.boolean(), false),
+  priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
+  defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
+  defaultQueuePolicy: v.optional(queuePolicySchema, {}),
+  priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
+  holdUntilQueued: v.optional(wholeNumber(0), 0),
+})
 
 /** The output of the `dynamicBatching` schema. */
 export type Scheduling = v.InferOutput<typeof schedulingSchema>
@@ -316,30 +292,23 @@ export function checkScheduling(model: string, batching: Scheduling | null): voi
   if (batching === null) return
   const { priorityLevels, defaultPriorityLevel, preserveOrdering, defaultQueuePolicy, priorityQueuePolicy } =
     batching
-  const wrong = (option: string, expected: string, received: unknown) =>
-    invalidConfig(model, `dynamicBatching.${option}`, expected, received)
-
   const inRange = (level: number) => Number.isInteger(level) && level >= 1 && level <= priorityLevels
   const range =
     priorityLevels === 0
       ? 'nothing without priorityLevels'
       : `a level from 1 to ${priorityLevels} (priorityLevels)`
-  if (
+  const isStrange =
     defaultPriorityLevel !== undefined &&
     !inRange(defaultPriorityLevel) &&
     (priorityLevels > 0 || defaultPriorityLevel > 0)
-  ) {
-    throw wrong('defaultPriorityLevel', range, defaultPriorityLevel)
-  }
   const strange = Object.keys(priorityQueuePolicy).find((level) => !inRange(Number(level)))
-  if (strange !== undefined) throw wrong('priorityQueuePolicy', range, strange)
-  if (!preserveOrdering) return
-  if (priorityLevels > 1)
-    throw wrong('preserveOrdering', 'at most one priority level with it', priorityLevels)
-  const policies = [defaultQueuePolicy, ...Object.values(priorityQueuePolicy)]
-  if (
-    policies.some(({ timeoutAction, defaultTimeoutMs }) => timeoutAction === 'DELAY' && defaultTimeoutMs > 0)
-  ) {
-    throw wrong('preserveOrdering', "no timeout with timeoutAction 'DELAY'", 'DELAY')
-  }
+  const delays = [defaultQueuePolicy, ...Object.values(priorityQueuePolicy)].some(
+    ({ timeoutAction, defaultTimeoutMs }) => timeoutAction === 'DELAY' && defaultTimeoutMs > 0,
+  )
+  checkRules(model, [
+    [isStrange, 'dynamicBatching.defaultPriorityLevel', range, defaultPriorityLevel],
+    [strange !== undefined, 'dynamicBatching.priorityQueuePolicy', range, strange],
+    [preserveOrdering && priorityLevels > 1, 'dynamicBatching.preserveOrdering', 'at most one priority level with it', priorityLevels],
+    [preserveOrdering && delays, 'dynamicBatching.preserveOrdering', "no timeout with timeoutAction 'DELAY'", 'DELAY'],
+  ]) // prettier-ignore
 }

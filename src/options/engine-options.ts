@@ -326,44 +326,39 @@ export const threadEntries = {
   startTimeoutMs: v.optional(positiveInteger),
 }
 
-const schema = declares<EngineOptions>()(
-  optionsOf({
-    cpuWorkers: v.optional(wholeNumber(1, 1024)),
-    executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
-    inline: v.optional(
-      v.union([
-        v.literal(false),
-        optionsOf({
-          maxUs: v.optional(
-            v.pipe(
-              v.number(),
-              v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0'),
-            ),
-            defaultInline.maxUs,
-          ),
-          loopShare: v.optional(share, defaultInline.loopShare),
-        }),
-      ]),
-      {},
-    ),
-    staging: v.optional(
+const schema = declares<EngineOptions>()({
+  cpuWorkers: v.optional(wholeNumber(1, 1024)),
+  executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
+  inline: v.optional(
+    v.union([
+      v.literal(false),
       optionsOf({
-        kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
-        limitBytes: v.optional(wholeNumber(0, Infinity)),
+        maxUs: v.optional(
+          v.pipe(
+            v.number(),
+            v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0'),
+          ),
+          defaultInline.maxUs,
+        ),
+        loopShare: v.optional(share, defaultInline.loopShare),
       }),
-      {},
-    ),
-    providers: v.optional(providersSchema, {}),
-    workers: v.optional(
-      optionsOf({ ...threadEntries, niceIncrement: v.optional(wholeNumber(0, 19), 5) }),
-      {},
-    ),
-    cache: cacheSchema,
-    verify: v.optional(v.picklist(['child', 'none'])),
-    verifyTimeoutMs: v.optional(positiveInteger),
-    trace: traceSchema,
-  }),
-)
+    ]),
+    {},
+  ),
+  staging: v.optional(
+    optionsOf({
+      kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
+      limitBytes: v.optional(wholeNumber(0, Infinity)),
+    }),
+    {},
+  ),
+  providers: v.optional(providersSchema, {}),
+  workers: v.optional(optionsOf({ ...threadEntries, niceIncrement: v.optional(wholeNumber(0, 19), 5) }), {}),
+  cache: cacheSchema,
+  verify: v.optional(v.picklist(['child', 'none'])),
+  verifyTimeoutMs: v.optional(positiveInteger),
+  trace: traceSchema,
+})
 
 /**
  * Checks the options of an engine and fills in defaults.

@@ -8,15 +8,14 @@ import { type WarmupSample } from './warmup-options.ts'
 import { invalidConfig } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../tensor/metadata.ts'
-import type { TensorType } from '../tensor/tensor.ts'
-import { declares, parseOptions, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
+import { declares, parseOptions, properties, texts, wholeNumber } from './options-schema.ts'
 import { carriedType, checkNamesAndDims } from './tensor-config.ts'
 
-/** Options that functions share with models, with the same meaning. */
-type SharedOptions = Pick<
-  ModelOptions,
-  | 'version' | 'dynamicBatching' | 'latencyTargetMs' | 'maxRunMs' | 'rejectNonFinite' | 'splitOversized' | 'responseCache' | 'coalesce'
-> // prettier-ignore
+/** Options that functions share with models, with the same meaning. The schema of models checks them. */
+const sharedOptions = [
+  'version', 'dynamicBatching', 'latencyTargetMs', 'maxRunMs', 'rejectNonFinite', 'splitOversized', 'responseCache', 'coalesce',
+] as const // prettier-ignore
+type SharedOptions = Pick<ModelOptions, (typeof sharedOptions)[number]>
 
 /** A group of identical instances of a function; see {@link InstanceGroup}. */
 export type FunctionInstanceGroup = Pick<
@@ -110,49 +109,39 @@ const entries = {
 }
 /** A URL that is not a file. A Windows drive has one letter. */
 const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
-/** A run of a few microseconds is not split over threads. */
-const oneThread = { sessionOptions: { intraOpNumThreads: 1 } }
-/** Checked by the schema of models. */
-const asOfModels = v.optional(v.unknown())
+const sharedEntries = Object.fromEntries(
+  sharedOptions.map((name) => [name, v.optional(v.unknown())]),
+) as Record<keyof SharedOptions, v.OptionalSchema<v.UnknownSchema, undefined>>
 
 const schema = declares<
   FunctionOptions & { readonly module?: unknown; readonly run?: ModelFunction; readonly graph?: unknown }
->()(
-  optionsOf({
-    module: v.optional(v.unknown()),
-    run: v.optional({
-      ...v.custom<ModelFunction>((given) => typeof given === 'function'),
-      expects: 'a function',
-    }),
-    inputs: v.pipe(
-      v.array(declares<FunctionInput>()(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) }))),
-      v.minLength(1, 'at least one input'),
-    ),
-    outputs: v.pipe(
-      v.array(declares<FunctionOutput>()(optionsOf({ ...entries, labels: v.optional(texts) }))),
-      v.minLength(1, 'at least one output'),
-    ),
-    graph: v.optional(v.unknown()),
-    maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
-    instanceGroup: v.optional(
-      v.pipe(v.array(declares<FunctionInstanceGroup>()(optionsOf(scalingEntries))), v.length(1, 'one group')),
-      [{}],
-    ),
-    concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
-    parameters: v.optional(properties, {}),
-    workers: v.optional(declares<FunctionWorkerOptions>()(optionsOf(threadEntries)), {}),
-    rerunAfterCrash: v.optional(v.boolean(), true),
-    warmup: v.optional(v.array(v.custom<WarmupSample>(() => true)), []),
-    version: asOfModels,
-    dynamicBatching: asOfModels,
-    latencyTargetMs: asOfModels,
-    maxRunMs: asOfModels,
-    rejectNonFinite: asOfModels,
-    splitOversized: asOfModels,
-    responseCache: asOfModels,
-    coalesce: asOfModels,
+>()({
+  module: v.optional(v.unknown()),
+  run: v.optional({
+    ...v.custom<ModelFunction>((given) => typeof given === 'function'),
+    expects: 'a function',
   }),
-)
+  inputs: v.pipe(
+    v.array(declares<FunctionInput>()({ ...entries, optional: v.optional(v.boolean(), false) })),
+    v.minLength(1, 'at least one input'),
+  ),
+  outputs: v.pipe(
+    v.array(declares<FunctionOutput>()({ ...entries, labels: v.optional(texts) })),
+    v.minLength(1, 'at least one output'),
+  ),
+  graph: v.optional(v.unknown()),
+  maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
+  instanceGroup: v.optional(
+    v.pipe(v.array(declares<FunctionInstanceGroup>()(scalingEntries)), v.length(1, 'one group')),
+    [{}],
+  ),
+  concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
+  parameters: v.optional(properties, {}),
+  workers: v.optional(declares<FunctionWorkerOptions>()(threadEntries), {}),
+  rerunAfterCrash: v.optional(v.boolean(), true),
+  warmup: v.optional(v.array(v.custom<WarmupSample>(() => true)), []),
+  ...sharedEntries,
+})
 
 /**
  * Turns a caller's function configuration into a model configuration: checked, complete and frozen.
@@ -179,16 +168,18 @@ export function resolveFunctionConfig(
     warmup,
     ...shared
   } = parseOptions(schema, config, 'config', model)
-  const groups = instanceGroup.map((group) => ({ kind: 'cpu', ...group }))
+  const given = {
+    ...shared,
+    maxBatchSize,
+    checkRows: false,
+    instanceGroup: instanceGroup.map((group) => ({ kind: 'cpu', ...group })),
+  }
   if (graph !== undefined) {
     const resolved = resolveConfig(model, {
-      ...shared,
-      ...warmed(warmup),
+      ...given,
       bytes: graph,
-      maxBatchSize,
-      checkRows: false,
-      instanceGroup: groups,
-      ...oneThread,
+      ...(warmup.length > 0 && { warmup }), // without samples it is warmed up like any model
+      sessionOptions: { intraOpNumThreads: 1 }, // a run of a few microseconds is not split over threads
     })
     return Object.freeze({ ...resolved, isSmallGraph: true })
   }
@@ -199,12 +190,9 @@ export function resolveFunctionConfig(
   checkPosted(model, parameters)
   const labelled = outputs.some(({ labels }) => labels !== undefined)
   const resolved = resolveConfig(model, {
-    ...shared,
+    ...given,
     path: path === '' ? import.meta.url : path, // without a module any path will do
-    maxBatchSize,
-    checkRows: false,
     warmup,
-    instanceGroup: groups,
     optionalInputs: inputs.filter(({ optional }) => optional).map(({ name }) => name),
     ...(labelled && { outputs: outputs.map(({ name, labels }) => ({ name, ...(labels && { labels }) })) }),
   })
@@ -219,11 +207,6 @@ export function resolveFunctionConfig(
       workers: { ...workers, ...ownWorkers } as FunctionWorkerOptions,
     },
   }) // prettier-ignore
-}
-
-/** A graph without samples is warmed up like any model. */
-function warmed(warmup: readonly unknown[]): { warmup?: readonly unknown[] } {
-  return warmup.length === 0 ? {} : { warmup }
 }
 
 /** The path of the module; '' for none. */
@@ -243,13 +226,10 @@ function moduleFile(model: string, module: unknown, run: ModelFunction | undefin
   return path
 }
 
-interface Entry {
-  readonly name: string
-  readonly type: TensorType
-  readonly dims: readonly (number | string)[]
-}
-
-function metadataOf({ name, type, dims }: Entry, batched: boolean): RawValueMetadata {
+function metadataOf(
+  { name, type, dims }: Pick<FunctionInput, 'name' | 'type'> & Required<Pick<FunctionInput, 'dims'>>,
+  batched: boolean,
+): RawValueMetadata {
   const shape = dims.map((each) => (each === -1 ? '' : each))
   if (!batched) return { name, type, shape }
   return { name, type, shape: ['rows', ...shape], ...(dims.includes(-1) && { ragged: true }) }

@@ -1,6 +1,6 @@
 import type { Tensor, TypedTensor } from 'onnxruntime-common'
 import type { TensorType } from '../tensor/tensor.ts'
-import type { ModelSignature } from './model-signature.ts'
+import type { ModelSignature, OptionalName, RequiredName } from './model-signature.ts'
 
 /** An input of a function. */
 export interface FunctionInput {
@@ -52,22 +52,13 @@ export type FunctionFeed<T extends TensorType> = T extends TensorType
   ? TypedTensor<T> | (T extends 'string' ? string | readonly string[] : Tensor.DataTypeMap[T])
   : never
 
-type Required<Entry> = Entry extends { readonly optional: true }
-  ? never
-  : Entry extends { readonly name: infer Name extends string }
-    ? Name
-    : never
-type Optional<Entry> = Entry extends { readonly optional: true; readonly name: infer Name extends string }
-  ? Name
-  : never
-
 /** The signature that a function's declaration implies. */
 export interface FunctionSignature<
   I extends readonly FunctionInput[],
   O extends readonly FunctionOutput[],
 > extends ModelSignature {
-  inputs: { [Entry in I[number] as Required<Entry>]: FunctionFeed<Entry['type']> } & {
-    [Entry in I[number] as Optional<Entry>]?: FunctionFeed<Entry['type']> | never
+  inputs: { [Entry in I[number] as RequiredName<Entry>]: FunctionFeed<Entry['type']> } & {
+    [Entry in I[number] as OptionalName<Entry>]?: FunctionFeed<Entry['type']> | never
   }
   outputs: { [Entry in O[number] as Entry['name']]: TypedTensor<Entry['type']> }
 }

@@ -1,5 +1,5 @@
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
-import { isAbortSignal, readOptions, typed } from './plain-options.ts'
+import { durationShown, isAbortSignal, isDuration, readOptions, typed } from './plain-options.ts'
 import { batchAxisOf, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
 
 /** Formats that `formats` may allow, by sharp's names. `heif` is AVIF and, where libvips supports it, HEIC. */
@@ -71,54 +71,6 @@ export interface ImageLimits {
    * after `timeoutMs`. Default: none.
    */
   signal?: AbortSignal | undefined
-}
-
-/** {@link ImageLimits} with defaults in place, checked. */
-export type ResolvedImageLimits = Readonly<Required<Omit<ImageLimits, 'signal'>>> & {
-  readonly signal: AbortSignal | undefined
-}
-
-/** The option names of {@link ImageLimits}. */
-const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'timeoutMs', 'signal'] as const
-
-/** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid limit. */
-export function resolveImageLimits(
-  options: Partial<Record<(typeof limitNames)[number], unknown>>,
-): ResolvedImageLimits {
-  const {
-    limitInputPixels = 64_000_000,
-    limitInputBytes = 2 ** 27,
-    formats = defaultFormats,
-    timeoutMs = 30_000,
-    signal,
-  } = options
-  const isDuration = typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31
-  return {
-    signal: valid('signal', signal, signal === undefined || isAbortSignal(signal), 'an AbortSignal'),
-    limitInputPixels: count('limitInputPixels', limitInputPixels),
-    limitInputBytes: count('limitInputBytes', limitInputBytes),
-    formats: readFormats(formats),
-    timeoutMs: valid('timeoutMs', timeoutMs, isDuration, 'milliseconds, more than 0 and less than 2^31'),
-  }
-}
-
-/** @throws InferenceError `ERR_INVALID_ARG` unless the value is valid. */
-function valid<T>(name: string, value: unknown, isValid: boolean, expected: string): T {
-  if (isValid) return value as T
-  throw invalidArgument(name, expected, value)
-}
-
-function count(name: string, value: unknown): number {
-  const isCount = Number.isSafeInteger(value) && (value as number) >= 1
-  return valid(name, value, isCount, 'a whole number of at least 1')
-}
-
-function readFormats(value: unknown): readonly ImageFormat[] {
-  const names =
-    Array.isArray(value) && value.length > 0 && value.length <= 100 ? [...(value as unknown[])] : []
-  if (names.length > 0 && names.every((name) => imageFormats.includes(name as ImageFormat)))
-    return names as ImageFormat[]
-  throw invalidArgument('formats', `an array of ${imageFormats.join(', ')}`, value)
 }
 
 const FITS = ['cover', 'contain', 'fill'] as const
@@ -203,70 +155,105 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
   std?: number | readonly number[]
 }
 
-/** {@link ImageOptions} with defaults in place, checked. */
-export type ResolvedImageOptions = ResolvedImageLimits &
-  Readonly<
-    Required<Omit<ImageOptions, keyof ImageLimits | 'crop' | 'mean' | 'std'>> & {
-      crop: ImageCrop | undefined
-      channelCount: number
-      mean: readonly number[]
-      std: readonly number[]
-    }
-  >
+/** Earlier options, which later ones depend on. */
+interface EarlierOptions {
+  readonly width: number
+  readonly height: number
+  readonly channels: ImageChannels
+}
 
-const names = [
-  'width',
-  'height',
-  'fit',
-  'crop',
-  'kernel',
-  'background',
-  'ignoreIcc',
-  'channels',
-  'layout',
-  'dtype',
-  'scale',
-  'mean',
-  'std',
-  ...limitNames,
-] as const satisfies readonly (keyof ImageOptions)[]
+/** How each option of a name is checked, with its default. */
+type Readers<Names extends string> = {
+  readonly [Name in Names]: (given: unknown, name: string, earlier: EarlierOptions) => unknown
+}
+
+/** The readers of {@link ImageLimits}. */
+const limitReaders = {
+  limitInputPixels: (given = 64_000_000, name) => count(name, given),
+  limitInputBytes: (given = 2 ** 27, name) => count(name, given),
+  formats: (given = defaultFormats) => readFormats(given),
+  timeoutMs: (given = 30_000, name) => valid<number>(name, given, isDuration(given), durationShown),
+  signal: (given, name) =>
+    given === undefined ? undefined : valid<AbortSignal>(name, given, isAbortSignal(given), 'an AbortSignal'),
+} satisfies Readers<keyof ImageLimits>
+
+/** The options in the order of their readers; throws for the first that is invalid. */
+function read<R extends Readers<string>>(
+  readers: R,
+  given: Readonly<Record<string, unknown>>,
+): { readonly [Name in keyof R]: ReturnType<R[Name]> } {
+  const options: Record<string, unknown> = {}
+  for (const [name, reader] of Object.entries(readers))
+    options[name] = reader(given[name], name, options as never)
+  return options as never
+}
+
+/** {@link ImageLimits} with defaults in place, checked. */
+export type ResolvedImageLimits = ReturnType<typeof resolveImageLimits>
+
+/** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid limit. */
+export function resolveImageLimits(options: Readonly<Record<string, unknown>>) {
+  return read(limitReaders, options)
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG` unless the value is valid. */
+function valid<T>(name: string, value: unknown, isValid: boolean, expected: string): T {
+  if (isValid) return value as T
+  throw invalidArgument(name, expected, value)
+}
+
+function count(name: string, value: unknown): number {
+  const isCount = Number.isSafeInteger(value) && (value as number) >= 1
+  return valid(name, value, isCount, 'a whole number of at least 1')
+}
+
+function readFormats(value: unknown): readonly ImageFormat[] {
+  const names =
+    Array.isArray(value) && value.length > 0 && value.length <= 100 ? [...(value as unknown[])] : []
+  if (names.length > 0 && names.every((name) => imageFormats.includes(name as ImageFormat)))
+    return names as ImageFormat[]
+  throw invalidArgument('formats', `an array of ${imageFormats.join(', ')}`, value)
+}
 
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
 const largestResult = 2 ** 26
+const longestSide = 16_383
+
+/** The readers of {@link ImageOptions}, in the order in which messages list them. */
+const readers = {
+  width: (given, name) => size(name, given, longestSide),
+  height: (given, name, { width }) =>
+    size(name, given, Math.min(longestSide, Math.floor(largestResult / width))),
+  fit: (given, name) => oneOf(name, given ?? 'cover', FITS),
+  crop: (given, _, { width, height }) => (given === undefined ? undefined : readCrop(given, width, height)),
+  kernel: (given, name) => oneOf(name, given ?? 'lanczos3', KERNELS),
+  background: (given) => colour(given ?? [0, 0, 0]),
+  ignoreIcc: (given, name) =>
+    valid<boolean>(name, given ?? false, typeof (given ?? false) === 'boolean', 'true or false'),
+  channels: (given, name) => oneOf(name, given ?? 'rgb', CHANNELS),
+  layout: (given, name) => oneOf(name, given ?? 'nchw', LAYOUTS),
+  dtype: (given, name) => oneOf(name, given ?? 'float32', DATA_TYPES),
+  scale: (given, name) => valid<number>(name, given ?? 1, Number.isFinite(given ?? 1), 'a finite number'),
+  mean: (given, name, { channels }) => perChannel(name, given ?? 0, channelCounts[channels], false),
+  std: (given, name, { channels }) => perChannel(name, given ?? 1, channelCounts[channels], true),
+  ...limitReaders,
+} satisfies Readers<keyof ImageOptions>
+
+const channelCounts: Readonly<Record<ImageChannels, number>> = { rgb: 3, bgr: 3, gray: 1 }
+
+/** {@link ImageOptions} with defaults in place, checked. */
+export type ResolvedImageOptions = ReturnType<typeof resolveImageOptions>
 
 /** Fills in defaults and checks; throws `ERR_INVALID_ARG` for the first invalid option. */
-export function resolveImageOptions(options: ImageOptions): ResolvedImageOptions {
-  const given = readOptions('options', options, names)
+export function resolveImageOptions(options: ImageOptions) {
+  const given = readOptions('options', options, Object.keys(readers))
   try {
-    return resolve(given)
+    const resolved = read(readers, given)
+    if (resolved.crop !== undefined && given['fit'] !== undefined)
+      throw invalidArgument('fit', 'no value beside crop, which takes its place', given['fit'])
+    return { ...resolved, channelCount: channelCounts[resolved.channels] }
   } catch (error) {
     throw typed('options', error)
-  }
-}
-
-function resolve(options: Partial<Record<(typeof names)[number], unknown>>): ResolvedImageOptions {
-  const width = size('width', options.width, 16_383)
-  const height = size('height', options.height, Math.min(16_383, Math.floor(largestResult / width)))
-  const channels = oneOf('channels', options.channels ?? 'rgb', CHANNELS)
-  const channelCount = channels === 'gray' ? 1 : 3
-  const ignoreIcc = options.ignoreIcc ?? false
-  const scale = options.scale ?? 1
-  return {
-    ...resolveImageLimits(options),
-    width,
-    height,
-    fit: oneOf('fit', options.fit ?? 'cover', FITS),
-    crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
-    kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
-    background: colour(options.background ?? [0, 0, 0]),
-    ignoreIcc: valid('ignoreIcc', ignoreIcc, typeof ignoreIcc === 'boolean', 'true or false'),
-    channels,
-    channelCount,
-    layout: oneOf('layout', options.layout ?? 'nchw', LAYOUTS),
-    dtype: oneOf('dtype', options.dtype ?? 'float32', DATA_TYPES),
-    scale: valid('scale', scale, Number.isFinite(scale), 'a finite number'),
-    mean: perChannel('mean', options.mean ?? 0, channelCount, false),
-    std: perChannel('std', options.std ?? 1, channelCount, true),
   }
 }
 
@@ -284,9 +271,12 @@ export function dimsOf({
   return layout === 'nchw' ? [1, channelCount, height, width] : [1, height, width, channelCount]
 }
 
-function resolveCrop(fit: unknown, crop: unknown, width: number, height: number): ImageCrop {
-  if (fit !== undefined) throw invalidArgument('fit', 'no value beside crop, which takes its place', fit)
-  const shorterSide = size('crop.shorterSide', readOptions('crop', crop, ['shorterSide']).shorterSide, 16_383)
+function readCrop(crop: unknown, width: number, height: number): ImageCrop {
+  const shorterSide = size(
+    'crop.shorterSide',
+    readOptions('crop', crop, ['shorterSide']).shorterSide,
+    longestSide,
+  )
   const least = Math.max(width, height)
   if (shorterSide < least) {
     throw invalidArgument(

@@ -1,6 +1,5 @@
 import * as v from 'valibot'
-import { invalidConfig } from '../errors.ts'
-import { optionsOf, wholeNumber, durationMs } from './options-schema.ts'
+import { checkRules, declares, durationMs, optionsOf, wholeNumber } from './options-schema.ts'
 
 /** Where instances of a model run. The name of a provider plugin (`EngineOptions.providers`) is also a kind. */
 export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
@@ -61,6 +60,14 @@ export const scalingEntries = {
   scaleDownAfterMs: v.optional(durationMs, 10_000),
 }
 
+/** Schema of an entry of `instanceGroup`. */
+export const groupSchema = declares<InstanceGroup>()({
+  kind: v.optional(v.string(), 'auto'),
+  ...scalingEntries,
+  cpuCount: instances,
+  gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
+})
+
 type Counts = Required<Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances'>>
 type GivenCounts = { readonly [Key in keyof Counts]?: number | undefined }
 
@@ -73,48 +80,46 @@ export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts
 /** Kinds that need no plugin. */
 const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
 
-/** A group as the schema leaves it. */
-interface GivenGroup extends GivenCounts {
-  readonly kind: string
-  readonly cpuCount?: number | undefined
-  readonly gpus?: readonly number[] | 'all' | undefined
-}
-
 /**
  * Checks the counts and the kind of each group, and groups against each other.
  *
  * @param plugins names of provider plugins, which are kinds as well.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkGroups(model: string, groups: readonly GivenGroup[], plugins: readonly string[]): void {
+export function checkGroups(
+  model: string,
+  groups: readonly v.InferOutput<typeof groupSchema>[],
+  plugins: readonly string[],
+): void {
   for (const [index, group] of groups.entries()) {
+    const at = `instanceGroup[${index}]`
     const { count, minInstances: least, maxInstances: most } = resolveCounts(group)
-    const wrong = (name: string, expected: string, received: number) =>
-      invalidConfig(model, `instanceGroup[${index}].${name}`, expected, received)
-    if (group.minInstances !== undefined && group.maxInstances !== undefined && least > most)
-      throw wrong('minInstances', `at most maxInstances (${most})`, least)
-    if (count < least) throw wrong('count', `at least minInstances (${least})`, count)
-    if (count > most) throw wrong('count', `at most maxInstances (${most})`, count)
     const { cpuCount = count } = group
-    if (least < most && (cpuCount < least || cpuCount > most))
-      throw wrong('cpuCount', `from minInstances to maxInstances (${least} to ${most})`, cpuCount)
+    const isReversed = group.minInstances !== undefined && group.maxInstances !== undefined && least > most
+    const isOutside = least < most && (cpuCount < least || cpuCount > most)
+    checkRules(model, [
+      [isReversed, `${at}.minInstances`, `at most maxInstances (${most})`, least],
+      [count < least, `${at}.count`, `at least minInstances (${least})`, count],
+      [count > most, `${at}.count`, `at most maxInstances (${most})`, count],
+      [isOutside, `${at}.cpuCount`, `from minInstances to maxInstances (${least} to ${most})`, cpuCount],
+    ])
   }
   const instances = groups.reduce((sum, { cpuCount = 0, gpus = [0], ...counts }) => {
     const { maxInstances: most } = resolveCounts(counts)
     return sum + Math.max(cpuCount, most * (gpus === 'all' ? 1 : gpus.length))
   }, 0)
-  if (instances > maxInstances) {
-    throw invalidConfig(model, 'instanceGroup', `at most ${maxInstances} instances in all`, instances)
-  }
+  const tooMany = instances > maxInstances
+  checkRules(model, [[tooMany, 'instanceGroup', `at most ${maxInstances} instances in all`, instances]])
   const known = [...kinds, ...plugins]
+  const oneOf = `one of ${known.map((name) => `'${name}'`).join(', ')}`
+  const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"
   for (const [index, { kind, gpus }] of groups.entries()) {
-    if (!known.includes(kind)) {
-      const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"
-      const expected = known.map((name) => `'${name}'`).join(', ')
-      throw invalidConfig(model, `instanceGroup[${index}].kind`, `one of ${expected}`, kind, hint)
-    }
-    if (gpus === undefined || kind === 'cuda' || kind === 'auto') continue
-    throw invalidConfig(model, `instanceGroup[${index}].gpus`, `to be omitted for kind '${kind}'`, gpus)
+    const at = `instanceGroup[${index}]`
+    const strayGpus = gpus !== undefined && kind !== 'cuda' && kind !== 'auto'
+    checkRules(model, [
+      [!known.includes(kind), `${at}.kind`, oneOf, kind, hint],
+      [strayGpus, `${at}.gpus`, `to be omitted for kind '${kind}'`, gpus],
+    ])
   }
 }
 
@@ -129,13 +134,11 @@ export interface AutoTuneOptions {
   maxMemoryBytes?: number
 }
 
-const optionsSchema = optionsOf({
-  maxInstances: v.optional(wholeNumber(1, maxInstances)),
-  maxMemoryBytes: v.optional(wholeNumber(0)),
-})
-
 /** Schema of `autoTune`. */
-export const autoTuneSchema = v.optional(v.union([v.boolean(), optionsSchema]), false)
+export const autoTuneSchema = v.optional(
+  v.union([v.boolean(), optionsOf({ maxInstances: instances, maxMemoryBytes: v.optional(wholeNumber(0)) })]),
+  false,
+)
 
 /** Other options that affect batches and instances. */
 interface Deciding {
@@ -156,19 +159,17 @@ export function resolveAutoTune(
 ): Required<AutoTuneOptions> | null {
   if (given === false) return null
   const options = given === true ? {} : given
-  const beside = (option: string) =>
-    invalidConfig(
-      model,
-      'autoTune',
-      `to be omitted beside ${option}, which decides about the same`,
-      given,
-      'Remove one of them',
-    )
-  if (latencyTargetMs > 0) throw beside('latencyTargetMs')
-  if (sequence !== null) throw beside('sequence')
-  if (instanceGroup.length > 1) throw beside('several groups of instances')
-  if (instanceGroup.some((group) => group.minInstances < group.maxInstances))
-    throw beside('instanceGroup.minInstances and maxInstances')
+  const scales = instanceGroup.some((group) => group.minInstances < group.maxInstances)
+  const deciding: readonly (readonly [isGiven: boolean, option: string])[] = [
+    [latencyTargetMs > 0, 'latencyTargetMs'],
+    [sequence !== null, 'sequence'],
+    [instanceGroup.length > 1, 'several groups of instances'],
+    [scales, 'instanceGroup.minInstances and maxInstances'],
+  ]
+  for (const [isGiven, option] of deciding) {
+    const expected = `to be omitted beside ${option}, which decides about the same`
+    checkRules(model, [[isGiven, 'autoTune', expected, given, 'Remove one of them']])
+  }
   return {
     maxInstances: options.maxInstances ?? maxInstances,
     maxMemoryBytes: options.maxMemoryBytes ?? Infinity,

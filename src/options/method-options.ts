@@ -1,5 +1,13 @@
 import { invalidArgument, type InferenceErrorCode } from '../errors.ts'
-import { isAbortSignal, isPlainObject, readOptions, readPlain, typed } from './plain-options.ts'
+import {
+  durationShown,
+  isAbortSignal,
+  isDuration,
+  isPlainObject,
+  readOptions,
+  readPlain,
+  typed,
+} from './plain-options.ts'
 import type { InferOptions } from './infer-options.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { filePath } from '../base/files.ts'
@@ -163,11 +171,7 @@ export function checkLeaseOptions(model: string, options: unknown = {}) {
   const { maxHoldMs = defaultMaxHoldMs, dims = {} } = readOptions('options', options, ['maxHoldMs', 'dims'], {
     model,
   })
-  if (typeof maxHoldMs !== 'number' || !(maxHoldMs > 0 && maxHoldMs < 2 ** 31)) {
-    throw invalidArgument('options.maxHoldMs', 'milliseconds, more than 0 and less than 2^31', maxHoldMs, {
-      model,
-    })
-  }
+  if (!isDuration(maxHoldMs)) throw invalidArgument('options.maxHoldMs', durationShown, maxHoldMs, { model })
   return { maxHoldMs, dims: readPlain('options.dims', dims, { model }) }
 }
 

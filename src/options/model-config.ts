@@ -3,16 +3,14 @@ import type { InferenceSession } from 'onnxruntime-common'
 import {
   autoTuneSchema,
   checkGroups,
-  maxInstances,
+  groupSchema,
   resolveAutoTune,
   resolveCounts,
-  scalingEntries,
   type AutoTuneOptions,
   type InstanceGroup,
 } from './instance-groups.ts'
 import {
   checkScheduling,
-  costLimits,
   resolveCost,
   resolveLevels,
   schedulingSchema,
@@ -34,9 +32,10 @@ import {
   type InputConfig,
   type OutputConfig,
 } from './tensor-config.ts'
-import { invalidConfig } from '../errors.ts'
 import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
+  ascending,
+  checkRules,
   declares,
   parseOptions,
   optionsOf,
@@ -85,9 +84,8 @@ function resolveResponses(
 ) {
   const cache = responseCache === true ? {} : responseCache === false ? null : responseCache
   const own = cache?.coalesce
-  if (coalesce !== undefined && own !== undefined && own !== coalesce) {
-    throw invalidConfig(model, 'responseCache.coalesce', `${coalesce}, as coalesce beside it`, own)
-  }
+  const differs = coalesce !== undefined && own !== undefined && own !== coalesce
+  checkRules(model, [[differs, 'responseCache.coalesce', `${coalesce}, as coalesce beside it`, own]])
   const shares = coalesce ?? own ?? cache !== null
   if (cache === null && !shares) return null
   return {
@@ -318,18 +316,16 @@ export type ModelConfig = ModelOptions & (ModelFile | ModelBytes)
 /** A configuration with all defaults in place. No other code reads the raw one. */
 export type ResolvedConfig = ReturnType<typeof resolveConfig>
 
-const paddingSchema = declares<PaddingConfig>()(
-  optionsOf({
-    input: v.pipe(v.string(), v.minLength(1)),
-    dim: wholeNumber(0),
-    sizes: v.optional(
-      v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
-      'longest',
-    ),
-    value: v.optional(v.number(), 0),
-    outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
-  }),
-)
+const paddingSchema = declares<PaddingConfig>()({
+  input: v.pipe(v.string(), v.minLength(1)),
+  dim: wholeNumber(0),
+  sizes: v.optional(
+    v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]),
+    'longest',
+  ),
+  value: v.optional(v.number(), 0),
+  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
+})
 
 /** An execution provider by name, or with its own options, which ONNX Runtime checks. */
 const providerSchema = v.union([
@@ -344,56 +340,39 @@ const providerSchema = v.union([
   InferenceSession.ExecutionProviderConfig
 >
 
-const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes?: unknown }>()(
-  optionsOf({
-    path: v.optional(v.unknown()),
-    bytes: v.optional(v.unknown()),
-    version: v.optional(v.unknown()),
-    maxBatchSize: v.optional(wholeNumber(0)),
-    defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
-    inputs: v.optional(v.array(inputSchema)),
-    outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
-    parameters: v.optional(parametersSchema, {}),
-    sequence: v.optional(sequenceSchema),
-    checkRows: v.optional(v.boolean(), true),
-    dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
-    instanceGroup: v.optional(
-      v.pipe(
-        v.array(
-          declares<InstanceGroup>()(
-            optionsOf({
-              kind: v.optional(v.string(), 'auto'),
-              ...scalingEntries,
-              cpuCount: v.optional(wholeNumber(1, maxInstances)),
-              gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
-            }),
-          ),
-        ),
-        v.minLength(1),
-      ),
-      [{}],
-    ),
-    sessionOptions: v.optional(properties, {}),
-    memory: memorySchema,
-    runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
-    executionProviders: v.optional(
-      v.pipe(v.array(providerSchema), v.minLength(1, 'at least one execution provider')),
-    ),
-    required: v.optional(v.boolean(), false),
-    warmup: warmupSchema,
-    latencyTargetMs: v.optional(durationMs),
-    maxRunMs: v.optional(durationMs),
-    optionalInputs: v.optional(v.array(v.string()), []),
-    weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
-    padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
-    rerunAfterCrash: v.optional(v.boolean(), false),
-    rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
-    splitOversized: v.optional(v.boolean(), false),
-    responseCache: responseCacheSchema,
-    coalesce: v.optional(v.boolean()),
-    autoTune: autoTuneSchema,
-  }),
-)
+const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes?: unknown }>()({
+  path: v.optional(v.unknown()),
+  bytes: v.optional(v.unknown()),
+  version: v.optional(v.unknown()),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
+  inputs: v.optional(v.array(inputSchema)),
+  outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
+  parameters: v.optional(parametersSchema, {}),
+  sequence: v.optional(sequenceSchema),
+  checkRows: v.optional(v.boolean(), true),
+  dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
+  instanceGroup: v.optional(v.pipe(v.array(groupSchema), v.minLength(1)), [{}]),
+  sessionOptions: v.optional(properties, {}),
+  memory: memorySchema,
+  runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
+  executionProviders: v.optional(
+    v.pipe(v.array(providerSchema), v.minLength(1, 'at least one execution provider')),
+  ),
+  required: v.optional(v.boolean(), false),
+  warmup: warmupSchema,
+  latencyTargetMs: v.optional(durationMs),
+  maxRunMs: v.optional(durationMs),
+  optionalInputs: v.optional(v.array(v.string()), []),
+  weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
+  padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
+  rerunAfterCrash: v.optional(v.boolean(), false),
+  rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
+  splitOversized: v.optional(v.boolean(), false),
+  responseCache: responseCacheSchema,
+  coalesce: v.optional(v.boolean()),
+  autoTune: autoTuneSchema,
+})
 
 /**
  * Turns the caller's configuration into a checked, complete and frozen one. Options that the schema leaves as they are to
@@ -471,15 +450,12 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
   if (sequence !== null) checkSequence(model, sequence, dynamicBatching === false ? null : dynamicBatching)
-  if (sequence !== null && resolved.responses !== null)
-    // In a sequence, the answer to a request depends on its place; Triton refuses this as well.
-    throw invalidConfig(
-      model,
-      coalesce === true ? 'coalesce' : 'responseCache',
-      'to be omitted for a model with sequences',
-      true,
-      'Remove it, or sequence',
-    )
+  // In a sequence, the answer to a request depends on its place; Triton refuses this as well.
+  const sharesInSequence = sequence !== null && resolved.responses !== null
+  const sharing = coalesce === true ? 'coalesce' : 'responseCache'
+  checkRules(model, [
+    [sharesInSequence, sharing, 'to be omitted for a model with sequences', true, 'Remove it, or sequence'],
+  ])
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
@@ -490,6 +466,7 @@ export function batchLimits(
   { preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig,
   maxBatchSize: number,
 ): BatchLimits {
+  const isPadded = padding.some(({ sizes }) => sizes === 'longest')
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
     preferredBatchSizes:
@@ -500,10 +477,9 @@ export function batchLimits(
           : slotSizes(sequence, maxBatchSize),
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
-    ...costLimits(
-      cost,
-      padding.some(({ sizes }) => sizes === 'longest'),
-    ),
+    ...(cost !== null && {
+      cost: { maxBatchCost: cost.maxBatchCost, maxPaddingShare: cost.maxPaddingShare, isPadded },
+    }),
   }
 }
 
@@ -511,38 +487,16 @@ export function batchLimits(
 export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
   // A model that cannot be batched, because of its shapes or its rows, is served without batching.
   if (config.maxBatchSize === undefined && maxBatchSize === 0) return
-  const largest = config.preferredBatchSizes.at(-1)
-  if (largest !== undefined && largest > maxBatchSize) {
-    throw invalidConfig(
-      model,
-      'dynamicBatching.preferredBatchSize',
-      `sizes of at most maxBatchSize (${maxBatchSize})`,
-      largest,
-      config.maxBatchSize === undefined ? 'Give maxBatchSize for larger batches' : undefined,
-    )
-  }
-  const mostWarmed = Array.isArray(config.warmup.batchSizes) ? config.warmup.batchSizes.at(-1) : 1
-  if (config.maxBatchSize !== undefined && mostWarmed > Math.max(1, maxBatchSize)) {
-    throw invalidConfig(
-      model,
-      'warmup.batchSizes',
-      `sizes of at most maxBatchSize (${maxBatchSize})`,
-      mostWarmed,
-    )
-  }
-  if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
-    throw invalidConfig(
-      model,
-      'dynamicBatching.maxQueueDelayMs',
-      '0 where maxBatchSize is 0',
-      config.maxQueueDelayMs,
-      'Waiting cannot make its batches larger',
-    )
-  }
-}
-
-function ascending(sizes: readonly number[]): number[] {
-  return [...new Set(sizes)].sort((a, b) => a - b)
+  const { maxQueueDelayMs, warmup } = config
+  const isGiven = config.maxBatchSize !== undefined
+  const largest = config.preferredBatchSizes.at(-1) ?? 0
+  const mostWarmed = Array.isArray(warmup.batchSizes) ? warmup.batchSizes.at(-1) : 1
+  const sizes = `sizes of at most maxBatchSize (${maxBatchSize})`
+  checkRules(model, [
+    [largest > maxBatchSize, 'dynamicBatching.preferredBatchSize', sizes, largest, isGiven ? undefined : 'Give maxBatchSize for larger batches'],
+    [isGiven && mostWarmed > Math.max(1, maxBatchSize), 'warmup.batchSizes', sizes, mostWarmed],
+    [maxBatchSize === 0 && maxQueueDelayMs > 0, 'dynamicBatching.maxQueueDelayMs', '0 where maxBatchSize is 0', maxQueueDelayMs, 'Waiting cannot make its batches larger'],
+  ]) // prettier-ignore
 }
 
 /** An output of a model in a repository. */

@@ -141,19 +141,35 @@ type InputsOf<Entry extends InputConfig, Left extends string> = {
   [Name in Exclude<Left, Entry['name']>]?: FeedValue | never
 }
 type OutputsOf<Entry extends OutputConfig, Kept extends string> = {
-  [E in Entry as Exclude<E['name'], Kept>]: OutputOf<E>
-} & { [E in Entry as Extract<E['name'], Kept>]?: OutputOf<E> | never }
+  [E in Entry as Exclude<E['name'], Kept>]: TensorOutput<E>
+} & { [E in Entry as Extract<E['name'], Kept>]?: TensorOutput<E> | never }
 
 type FeedOf<Entry extends InputConfig> = Entry extends { readonly image: object }
-  ? TypedFeed<Entry> | Uint8Array
-  : TypedFeed<Entry>
-type TypedFeed<Entry extends InputConfig> = Entry extends { readonly type: infer Type extends ElementType }
+  ? TensorFeed<Entry> | Uint8Array
+  : TensorFeed<Entry>
+/** The value of an input as it is declared: of any type where it has none. */
+export type TensorFeed<Entry> = Entry extends { readonly type: infer Type extends ElementType }
   ? Type extends TensorType
     ? FunctionFeed<Type>
     : RawTensor | Uint8Array | Uint16Array
   : FeedValue
-type OutputOf<Entry extends OutputConfig> = Entry extends { readonly type: infer Type extends ElementType }
+
+/** As {@link TensorFeed}, the value of an output. */
+export type TensorOutput<Entry> = Entry extends { readonly type: infer Type extends ElementType }
   ? Type extends TensorType
     ? TypedTensor<Type>
     : RawTensor
   : Tensor
+
+/** The name of a tensor that is declared by an object, or by its name alone. */
+export type NameOf<Entry> = Entry extends string
+  ? Entry
+  : Entry extends { readonly name: infer Name extends string }
+    ? Name
+    : never
+
+/** The name of an input that requests have to give. */
+export type RequiredName<Entry> = Entry extends { readonly optional: true } ? never : NameOf<Entry>
+
+/** The name of an input that requests may leave out. */
+export type OptionalName<Entry> = Entry extends { readonly optional: true } ? NameOf<Entry> : never

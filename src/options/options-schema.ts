@@ -1,7 +1,14 @@
 import * as v from 'valibot'
 import { filePath } from '../base/files.ts'
-import { invalidArgument } from '../errors.ts'
-import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
+import { invalidArgument, invalidConfig } from '../errors.ts'
+import {
+  durationShown,
+  isDuration,
+  isPlainObject,
+  ownProperties,
+  typed,
+  unknownOption,
+} from './plain-options.ts'
 
 const plainObject = {
   ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject),
@@ -77,15 +84,15 @@ type Differing<A, B> =
     }[keyof A & keyof B]
 
 /**
- * Schema of the options of an interface. It does not compile if an option is missing on either side, or has a different
- * type.
+ * {@link optionsOf} for the options of an interface. It does not compile if an option is missing on either side, or has a
+ * different type.
  */
 export function declares<Declared>() {
-  return <Schema extends v.GenericSchema>(
-    schema: [Differing<Declared, v.InferInput<Schema>>] extends [never]
-      ? Schema
-      : Schema & { readonly differs: Differing<Declared, v.InferInput<Schema>> },
-  ) => schema as v.GenericSchema<Declared, v.InferOutput<Schema>>
+  return <const Entries extends v.ObjectEntries>(
+    entries: [Differing<Declared, v.InferInput<SchemaOf<Entries>>>] extends [never]
+      ? Entries
+      : Entries & { readonly differs: Differing<Declared, v.InferInput<SchemaOf<Entries>>> },
+  ) => optionsOf(entries) as v.GenericSchema<Declared, v.InferOutput<SchemaOf<Entries>>>
 }
 
 /** Schema of a whole number. */
@@ -98,6 +105,11 @@ export const wholeFrom = (least: number, most: number) =>
     (given) => Number.isInteger(given) && (given as number) >= least && (given as number) <= most,
     `a whole number from ${least} to ${most}`,
   )
+
+/** Sizes in their order, each once. */
+export function ascending(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].sort((a, b) => a - b)
+}
 
 /** Schema of a finite number above 0. */
 export const positiveNumber = v.pipe(
@@ -126,7 +138,7 @@ export const limitMs = delayOf('0 for no limit')
 /** Schema of a duration in milliseconds that is not 0, and fits a timer. */
 export const durationMs = v.pipe(
   v.number(),
-  v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'),
+  v.check((ms) => isDuration(ms), durationShown),
 )
 
 /**
@@ -171,6 +183,18 @@ export function parseOptions<Schema extends v.GenericSchema>(
   const isOwn = !issue.message.startsWith('Invalid ') // a message of our schema, not of the library
   const expected = isOwn ? issue.message : isMissing ? 'to be given' : (issue.expected ?? issue.message)
   throw invalidArgument(path, expected, issue.input, details)
+}
+
+/** What must not be so in a configuration, the option's path, what is expected there, what was received, and what to do. */
+type Rule = readonly [isBroken: boolean, option: string, expected: string, received: unknown, hint?: string]
+
+/**
+ * Checks options of a model against each other.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` for the first rule that is broken.
+ */
+export function checkRules(model: string, rules: readonly Rule[]): void {
+  for (const [isBroken, ...wrong] of rules) if (isBroken) throw invalidConfig(model, ...wrong)
 }
 
 /** Where an option belongs that was given at `path`, the least deep place; `null` for an option that does not exist. */

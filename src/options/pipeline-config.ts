@@ -1,10 +1,24 @@
 import * as v from 'valibot'
-import type { Tensor, TypedTensor } from 'onnxruntime-common'
+import type { Tensor } from 'onnxruntime-common'
 import type { TensorType } from '../tensor/tensor.ts'
-import type { FunctionFeed } from './function-module.ts'
-import type { FeedValue, ModelSignature } from './model-signature.ts'
+import type {
+  ModelSignature,
+  NameOf,
+  OptionalName,
+  RequiredName,
+  TensorFeed,
+  TensorOutput,
+} from './model-signature.ts'
 import { invalidConfig, listNames } from '../errors.ts'
-import { declares, parseOptions, optionsOf, parametersSchema, texts, wholeNumber } from './options-schema.ts'
+import {
+  checkRules,
+  declares,
+  parseOptions,
+  optionsOf,
+  parametersSchema,
+  texts,
+  wholeNumber,
+} from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, checkNamesAndDims, dims } from './tensor-config.ts'
 import { readVersion } from './method-options.ts'
@@ -89,29 +103,15 @@ export type PipelineInputs = readonly (string | PipelineInput)[]
 /** Outputs as {@link PipelineOutput} or bare names. */
 export type PipelineOutputs = readonly (string | PipelineOutput)[]
 
-type NameOf<Entry> = Entry extends string
-  ? Entry
-  : Entry extends { readonly name: infer Name extends string }
-    ? Name
-    : never
-type Required<Entry> = Entry extends { readonly optional: true } ? never : NameOf<Entry>
-type Optional<Entry> = Entry extends { readonly optional: true } ? NameOf<Entry> : never
-type FeedOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
-  ? FunctionFeed<Type>
-  : FeedValue
-type OutputOf<Entry> = Entry extends { readonly type: infer Type extends TensorType }
-  ? TypedTensor<Type>
-  : Tensor
-
 /** The signature that a pipeline's declaration implies; tensors of any type where it gives none. */
 export interface PipelineSignature<
   I extends PipelineInputs,
   O extends PipelineOutputs,
 > extends ModelSignature {
-  inputs: { [Entry in I[number] as Required<Entry>]: FeedOf<Entry> } & {
-    [Entry in I[number] as Optional<Entry>]?: FeedOf<Entry> | never
+  inputs: { [Entry in I[number] as RequiredName<Entry>]: TensorFeed<Entry> } & {
+    [Entry in I[number] as OptionalName<Entry>]?: TensorFeed<Entry> | never
   }
-  outputs: { [Entry in O[number] as NameOf<Entry>]: OutputOf<Entry> }
+  outputs: { [Entry in O[number] as NameOf<Entry>]: TensorOutput<Entry> }
 }
 
 /**
@@ -178,48 +178,35 @@ const names = v.pipe(v.unknown(), v.transform(readOnce), {
 
 const schema = declares<
   Omit<PipelineConfig, 'inputs' | 'outputs'> & { inputs: readonly unknown[]; outputs: readonly unknown[] }
->()(
-  optionsOf({
-    inputs: v.pipe(
-      v.array(inputSchema),
-      v.check((given) => given.length > 0, 'at least one input'),
-    ),
-    steps: v.pipe(
-      v.array(
-        declares<PipelineStep>()(
-          optionsOf({
-            name: v.optional(name),
-            model: name,
-            version: v.optional(v.unknown()),
-            inputs: names,
-            outputs: names,
-            when: v.optional({
-              ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
-              expects: 'a function',
-            }),
-            needs: v.optional(v.array(name), []),
-            fanOut: v.optional(
-              v.union([
-                v.boolean(),
-                v.pipe(v.array(name), v.minLength(1, 'at least one input of the model')),
-              ]),
-              false,
-            ),
-          }),
+>()({
+  inputs: v.pipe(v.array(inputSchema), v.minLength(1, 'at least one input')),
+  steps: v.pipe(
+    v.array(
+      declares<PipelineStep>()({
+        name: v.optional(name),
+        model: name,
+        version: v.optional(v.unknown()),
+        inputs: names,
+        outputs: names,
+        when: v.optional({
+          ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'),
+          expects: 'a function',
+        }),
+        needs: v.optional(v.array(name), []),
+        fanOut: v.optional(
+          v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]),
+          false,
         ),
-      ),
-      v.check((given) => given.length > 0, 'at least one step'),
+      }),
     ),
-    outputs: v.pipe(
-      v.array(outputSchema),
-      v.check((given) => given.length > 0, 'at least one output'),
-    ),
-    maxBatchSize: v.optional(wholeNumber(0)),
-    maxInFlight: v.optional(wholeNumber(1)),
-    parameters: v.optional(parametersSchema, {}),
-    version: v.optional(v.unknown()),
-  }),
-)
+    v.minLength(1, 'at least one step'),
+  ),
+  outputs: v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output')),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  maxInFlight: v.optional(wholeNumber(1)),
+  parameters: v.optional(parametersSchema, {}),
+  version: v.optional(v.unknown()),
+})
 
 /**
  * Turns a caller's pipeline configuration into a complete and frozen one that is checked by itself. `PipelineGraph`
@@ -248,16 +235,16 @@ export function resolvePipelineConfig(model: string, config: unknown) {
     /** `Infinity` for no limit. */
     maxInFlight: maxInFlight ?? Infinity,
     steps: steps.map((step, index) => {
-      if (step.when === undefined && step.needs.length > 0)
-        throw invalidConfig(model, `steps[${index}].needs`, 'to be omitted without when', step.needs)
-      if (Object.keys(step.inputs).length === 0)
-        throw invalidConfig(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')
-      if (Object.keys(step.outputs).length === 0)
-        throw invalidConfig(model, `steps[${index}].outputs`, 'at least one output of the model', 'none')
+      const at = `steps[${index}]`
+      checkRules(model, [
+        [step.when === undefined && step.needs.length > 0, `${at}.needs`, 'to be omitted without when', step.needs],
+        [Object.keys(step.inputs).length === 0, `${at}.inputs`, 'at least one input of the model', 'none'],
+        [Object.keys(step.outputs).length === 0, `${at}.outputs`, 'at least one output of the model', 'none'],
+      ]) // prettier-ignore
       return {
         ...step,
         name: stepNames[index]!,
-        version: versionOf(step.version, `steps[${index}].version`),
+        version: versionOf(step.version, `${at}.version`),
         /** Names of the model's inputs, each with its pipeline tensor. */
         inputs: Object.entries(step.inputs),
         outputs: Object.entries(step.outputs),
@@ -272,10 +259,7 @@ export function resolvePipelineConfig(model: string, config: unknown) {
 function fanOutOf(
   model: string,
   index: number,
-  {
-    inputs,
-    fanOut,
-  }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] },
+  { inputs, fanOut }: Required<Pick<PipelineStep, 'inputs' | 'fanOut'>>,
 ): readonly string[] | 'all' | null {
   if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
   const names = Object.keys(inputs)

@@ -103,3 +103,11 @@ export function isAbortSignal(value: unknown): value is AbortSignal {
     return false
   }
 }
+
+/** Whether a value is a duration in milliseconds that is not 0, and fits a timer. */
+export function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && value > 0 && value < 2 ** 31
+}
+
+/** The valid durations, in words. */
+export const durationShown = 'milliseconds, more than 0 and less than 2^31'

@@ -1,9 +1,8 @@
 import * as v from 'valibot'
-import { invalidConfig } from '../errors.ts'
 import type { ElementType } from '../tensor/tensor.ts'
 import type { DynamicBatchingConfig } from './batching.ts'
 import type { FeedValue } from './model-signature.ts'
-import { declares, optionsOf, wholeNumber, delayMs } from './options-schema.ts'
+import { checkRules, declares, delayMs, optionsOf, wholeNumber } from './options-schema.ts'
 import { dims, elementType } from './tensor-config.ts'
 
 /** An input that tells the model about the request's sequence; Triton's `control_input`. */
@@ -81,64 +80,58 @@ const kinds = ['start', 'end', 'ready', 'correlationId'] as const
 const count = wholeNumber(1)
 
 /** Schema of `sequence`. */
-export const sequenceSchema = declares<SequenceConfig>()(
-  optionsOf({
-    maxSequenceIdleMs: v.optional(
-      v.pipe(
-        v.number(),
-        v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
-      ),
-      1000,
+export const sequenceSchema = declares<SequenceConfig>()({
+  maxSequenceIdleMs: v.optional(
+    v.pipe(
+      v.number(),
+      v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite'),
     ),
-    controls: v.optional(
-      v.array(
-        declares<SequenceControl>()(
-          optionsOf({
-            input: name,
-            kind: v.picklist(kinds),
-            type: v.optional(elementType),
-            values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
-          }),
-        ),
-      ),
-      [],
-    ),
-    state: v.optional(
-      v.array(
-        declares<SequenceState>()(
-          optionsOf({
-            input: name,
-            output: name,
-            type: v.optional(elementType),
-            dims: v.optional(dims),
-            initial: v.optional(v.unknown()),
-          }),
-        ),
-      ),
-      [],
-    ),
-    direct: v.optional(
-      optionsOf({
-        maxQueueDelayMs: v.optional(delayMs, 0),
-        minimumSlotUtilization: v.optional(
-          v.pipe(
-            v.number(),
-            v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
-          ),
-          0,
-        ),
+    1000,
+  ),
+  controls: v.optional(
+    v.array(
+      declares<SequenceControl>()({
+        input: name,
+        kind: v.picklist(kinds),
+        type: v.optional(elementType),
+        values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]),
       }),
     ),
-    oldest: v.optional(
-      optionsOf({
-        maxCandidateSequences: v.optional(count),
-        preferredBatchSize: v.optional(v.union([count, v.array(count)])),
-        maxQueueDelayMs: v.optional(delayMs),
-        preserveOrdering: v.optional(v.boolean()),
+    [],
+  ),
+  state: v.optional(
+    v.array(
+      declares<SequenceState>()({
+        input: name,
+        output: name,
+        type: v.optional(elementType),
+        dims: v.optional(dims),
+        initial: v.optional(v.unknown()),
       }),
     ),
-  }),
-)
+    [],
+  ),
+  direct: v.optional(
+    optionsOf({
+      maxQueueDelayMs: v.optional(delayMs, 0),
+      minimumSlotUtilization: v.optional(
+        v.pipe(
+          v.number(),
+          v.check((share) => share >= 0 && share <= 1, 'a number from 0 to 1'),
+        ),
+        0,
+      ),
+    }),
+  ),
+  oldest: v.optional(
+    optionsOf({
+      maxCandidateSequences: v.optional(count),
+      preferredBatchSize: v.optional(v.union([count, v.array(count)])),
+      maxQueueDelayMs: v.optional(delayMs),
+      preserveOrdering: v.optional(v.boolean()),
+    }),
+  ),
+})
 
 /** {@link SequenceConfig} with defaults in place. */
 export type ResolvedSequence = v.InferOutput<typeof sequenceSchema>
@@ -157,30 +150,30 @@ export function checkSequence(
   { controls, state, direct, oldest }: ResolvedSequence,
   batching: DynamicBatchingConfig | null,
 ): void {
-  const wrong = (option: string, expected: string, received: unknown) =>
-    invalidConfig(model, option, expected, received)
-  const filled = new Set<string>()
+  const filled = [...controls, ...state].map(({ input }) => input)
+  const isFilledBefore = (index: number) => filled.indexOf(filled[index]!) !== index
   for (const [index, { kind, input }] of controls.entries()) {
-    if (controls.findIndex((other) => other.kind === kind) !== index)
-      throw wrong(`sequence.controls[${index}].kind`, 'each kind once', kind)
-    if (filled.has(input)) throw wrong(`sequence.controls[${index}].input`, 'an input of its own', input)
-    filled.add(input)
+    const at = `sequence.controls[${index}]`
+    const isGivenBefore = controls.findIndex((other) => other.kind === kind) !== index
+    checkRules(model, [
+      [isGivenBefore, `${at}.kind`, 'each kind once', kind],
+      [isFilledBefore(index), `${at}.input`, 'an input of its own', input],
+    ])
   }
   for (const [index, { input, output }] of state.entries()) {
-    if (filled.has(input)) throw wrong(`sequence.state[${index}].input`, 'an input of its own', input)
-    if (state.findIndex((other) => other.output === output) !== index)
-      throw wrong(`sequence.state[${index}].output`, 'an output of its own', output)
-    filled.add(input)
+    const at = `sequence.state[${index}]`
+    const isGivenBefore = state.findIndex((other) => other.output === output) !== index
+    checkRules(model, [
+      [isFilledBefore(controls.length + index), `${at}.input`, 'an input of its own', input],
+      [isGivenBefore, `${at}.output`, 'an output of its own', output],
+    ])
   }
-  if (direct !== undefined && oldest !== undefined)
-    throw wrong('sequence.oldest', 'to be omitted beside direct', oldest)
-  if (direct !== undefined && batching?.preferredBatchSize !== undefined) {
-    throw wrong(
-      'dynamicBatching.preferredBatchSize',
-      'to be omitted beside sequence.direct, whose minimumSlotUtilization says what is worth a run',
-      batching.preferredBatchSize,
-    )
-  }
+  if (direct === undefined) return
+  const preferred = batching?.preferredBatchSize
+  checkRules(model, [
+    [oldest !== undefined, 'sequence.oldest', 'to be omitted beside direct', oldest],
+    [preferred !== undefined, 'dynamicBatching.preferredBatchSize', 'to be omitted beside sequence.direct, whose minimumSlotUtilization says what is worth a run', preferred],
+  ]) // prettier-ignore
 }
 
 /** The batching options, with those of the sequence strategy first. */

@@ -5,7 +5,7 @@ import { invalidConfig, type InferenceError } from '../errors.ts'
 import { isPlainObject, ownProperties, typed, unknownOption } from './plain-options.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './model-config.ts'
-import { optionsOf, wholeNumber } from './options-schema.ts'
+import { checkRules, optionsOf, wholeNumber } from './options-schema.ts'
 import { isSince } from '../base/platform.ts'
 import type { InstanceKind } from './instance-groups.ts'
 import { inputsOfSequence } from './sequence-config.ts'
@@ -234,14 +234,23 @@ export function checkMemory(
   { arena, shrink, limitBytes }: ResolvedMemory,
   enableCpuMemArena: boolean | undefined,
 ): void {
-  const wrong = (name: string, expected: string, received: unknown) =>
-    invalidConfig(model, name, expected, received)
-  if (arena !== undefined && enableCpuMemArena !== undefined) {
-    throw wrong('sessionOptions.enableCpuMemArena', 'to be omitted beside memory.arena', enableCpuMemArena)
-  }
-  if ((arena ?? enableCpuMemArena) !== false) return
-  if (shrink !== undefined) throw wrong('memory.shrink', 'to be omitted without an arena', shrink)
-  if (limitBytes !== Infinity) throw wrong('memory.limitBytes', 'to be omitted without an arena', limitBytes)
+  const hasNoArena = (arena ?? enableCpuMemArena) === false
+  const isGivenTwice = arena !== undefined && enableCpuMemArena !== undefined
+  checkRules(model, [
+    [
+      isGivenTwice,
+      'sessionOptions.enableCpuMemArena',
+      'to be omitted beside memory.arena',
+      enableCpuMemArena,
+    ],
+    [hasNoArena && shrink !== undefined, 'memory.shrink', 'to be omitted without an arena', shrink],
+    [
+      hasNoArena && limitBytes !== Infinity,
+      'memory.limitBytes',
+      'to be omitted without an arena',
+      limitBytes,
+    ],
+  ])
 }
 
 /** Options that a session is opened with: ONNX Runtime's own, and those of the native executor. */

@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import { invalidConfig, listNames } from '../errors.ts'
+import { listNames } from '../errors.ts'
 import type { OutputRows } from '../tensor/metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor/tensor.ts'
 import type { ImageInput } from './image-options.ts'
-import { declares, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
+import { checkRules, declares, optionsOf, properties, texts, wholeNumber } from './options-schema.ts'
 
 /** An input or output as requests see it; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
@@ -78,18 +78,27 @@ const entries = {
 }
 
 /** Schema of an entry of `inputs`. */
-export const inputSchema = declares<InputConfig>()(
-  optionsOf({ ...entries, shared: v.optional(v.boolean()), image: v.optional(properties) }),
-)
+export const inputSchema = declares<InputConfig>()({
+  ...entries,
+  shared: v.optional(v.boolean()),
+  image: v.optional(properties),
+})
 const rowsSchema = optionsOf({
   index: v.optional(wholeNumber(0)),
   of: v.optional(entries.name),
   counts: v.optional(entries.name),
 })
 /** Schema of an entry of `outputs`. */
-export const outputSchema = declares<OutputConfig>()(
-  optionsOf({ ...entries, labels: v.optional(texts), rows: v.optional(rowsSchema) }),
-)
+export const outputSchema = declares<OutputConfig>()({
+  ...entries,
+  labels: v.optional(texts),
+  rows: v.optional(rowsSchema),
+})
+
+type NamedDims = {
+  readonly name: string
+  readonly dims?: readonly (number | string)[] | undefined
+}
 
 /**
  * Checks that tensors differ in name, and that their dims are lengths, or -1.
@@ -100,14 +109,17 @@ export const outputSchema = declares<OutputConfig>()(
 export function checkNamesAndDims(
   model: string,
   option: 'inputs' | 'outputs',
-  tensors: readonly { readonly name: string; readonly dims?: readonly (number | string)[] | undefined }[],
+  tensors: readonly NamedDims[],
   words = 'dims of at least 1, or -1 for a variable one',
 ): void {
   for (const [index, { name, dims }] of tensors.entries()) {
-    if (tensors.findIndex((other) => other.name === name) !== index)
-      throw invalidConfig(model, `${option}[${index}].name`, 'a name of its own', name)
+    const at = `${option}[${index}]`
+    const isTaken = tensors.findIndex((other) => other.name === name) !== index
     const strange = dims?.find((dim) => typeof dim === 'number' && dim < 1 && dim !== -1)
-    if (strange !== undefined) throw invalidConfig(model, `${option}[${index}].dims`, words, strange)
+    checkRules(model, [
+      [isTaken, `${at}.name`, 'a name of its own', name],
+      [strange !== undefined, `${at}.dims`, words, strange],
+    ])
   }
 }
 
@@ -126,65 +138,36 @@ export function checkTensors(
   tensors: readonly Entry[],
   batched: boolean | undefined,
 ): void {
-  const wrong = (at: string, expected: string, received: unknown) =>
-    invalidConfig(model, `${option}${at}`, expected, received)
-  const names = new Set<string>()
-  for (const [index, { name, dims, reshape }] of tensors.entries()) {
-    if (names.has(name)) throw wrong(`[${index}].name`, 'a name of its own', name)
-    names.add(name)
-    for (const [list, values] of [
-      ['dims', dims],
-      ['reshape', reshape],
-    ] as const) {
-      const strange = values?.find((dim) => dim < 1 && dim !== -1)
-      if (strange !== undefined)
-        throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
-    }
-    const { batchAxis, shared = false, rows } = tensors[index]!
-    if (rows !== undefined) {
-      if ((rows.index === undefined) === (rows.counts === undefined))
-        throw wrong(
-          `[${index}].rows`,
-          'either index or counts',
-          `the keys ${listNames(Object.keys(rows), '(none)')}`,
-        )
-      if (rows.of !== undefined && rows.index === undefined)
-        throw wrong(`[${index}].rows.of`, 'to be omitted beside counts', rows.of)
-      if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be omitted beside rows', batchAxis)
-      if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be omitted beside rows', reshape)
-      if (batched === false)
-        throw wrong(`[${index}].rows`, 'to be omitted for a model whose maxBatchSize is 0', rows)
-    }
-    if (shared && batchAxis !== undefined)
-      throw wrong(`[${index}].batchAxis`, 'to be omitted for an input that is shared', batchAxis)
-    if (batched === false && (shared || batchAxis !== undefined)) {
-      throw wrong(
-        `[${index}].${shared ? 'shared' : 'batchAxis'}`,
-        'to be omitted for a model whose maxBatchSize is 0',
-        batchAxis ?? shared,
-      )
-    }
-    if (dims !== undefined && (shared || (batchAxis ?? 0) > 0))
-      throw wrong(`[${index}].dims`, `to be omitted beside ${shared ? 'shared' : 'batchAxis'}`, dims)
+  checkNamesAndDims(model, option, tensors)
+  const withoutRows = 'to be omitted for a model whose maxBatchSize is 0'
+  for (const [index, { dims, reshape, batchAxis, shared = false, rows }] of tensors.entries()) {
+    const at = `${option}[${index}]`
+    if (rows !== undefined)
+      checkRules(model, [
+        [(rows.index === undefined) === (rows.counts === undefined), `${at}.rows`, 'either index or counts', `the keys ${listNames(Object.keys(rows), '(none)')}`],
+        [rows.of !== undefined && rows.index === undefined, `${at}.rows.of`, 'to be omitted beside counts', rows.of],
+        [batchAxis !== undefined, `${at}.batchAxis`, 'to be omitted beside rows', batchAxis],
+        [reshape !== undefined, `${at}.reshape`, 'to be omitted beside rows', reshape],
+        [batched === false, `${at}.rows`, withoutRows, rows],
+      ]) // prettier-ignore
+    checkRules(model, [
+      [shared && batchAxis !== undefined, `${at}.batchAxis`, 'to be omitted for an input that is shared', batchAxis],
+      [shared && batched === false, `${at}.shared`, withoutRows, shared],
+      [batchAxis !== undefined && batched === false, `${at}.batchAxis`, withoutRows, batchAxis],
+      [shared && dims !== undefined, `${at}.dims`, 'to be omitted beside shared', dims],
+      [(batchAxis ?? 0) > 0 && dims !== undefined, `${at}.dims`, 'to be omitted beside batchAxis', dims],
+    ]) // prettier-ignore
     if (reshape === undefined) continue
-    if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
-    if (reshape.length === 0 && batched === false)
-      throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)
-    const [given, wanted] = [stretches(dims), stretches(reshape)]
-    if (given.length !== wanted.length) {
-      throw wrong(
-        `[${index}].reshape`,
-        `${given.length - 1} variable dims, as dims [${dims.join(', ')}] has`,
-        reshape,
-      )
-    }
-    if (given.some((count, at) => count !== wanted[at])) {
-      throw wrong(
-        `[${index}].reshape`,
-        `as many elements as dims [${dims.join(', ')}] has, between variable dims as well`,
-        reshape,
-      )
-    }
+    const [given, wanted] = [stretches(dims ?? []), stretches(reshape)]
+    const shown = `dims [${dims?.join(', ')}] has`
+    const strange = reshape.find((dim) => dim < 1 && dim !== -1)
+    checkRules(model, [
+      [strange !== undefined, `${at}.reshape`, 'dims of at least 1, or -1 for a variable one', strange],
+      [dims === undefined, `${at}.reshape`, 'to be given beside dims', reshape],
+      [reshape.length === 0 && batched === false, `${at}.reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape],
+      [given.length !== wanted.length, `${at}.reshape`, `${given.length - 1} variable dims, as ${shown}`, reshape],
+      [given.some((count, part) => count !== wanted[part]), `${at}.reshape`, `as many elements as ${shown}, between variable dims as well`, reshape],
+    ]) // prettier-ignore
   }
 }
 

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { Feeds } from './model-signature.ts'
-import { optionsOf, properties, wholeNumber } from './options-schema.ts'
+import { ascending, optionsOf, properties, wholeNumber } from './options-schema.ts'
 
 /** A request that each instance runs before the model is ready. */
 export interface WarmupSample {
@@ -71,7 +71,8 @@ export function resolveWarmup(given: v.InferOutput<typeof warmupSchema>): Resolv
   if (typeof given === 'boolean') return given ? { ...none, madeUp: 'harmless' } : none
   if (Array.isArray(given)) return { ...none, samples: given as WarmupSample[] }
   const { data, batchSizes = null, count } = given
-  const sizes = Array.isArray(batchSizes) ? [...new Set(batchSizes)].sort((a, b) => a - b) : batchSizes
-  if (typeof data === 'string') return { samples: [], madeUp: data, batchSizes: sizes, count }
-  return { samples: data as WarmupSample[], madeUp: null, batchSizes: sizes, count }
+  const sizes = Array.isArray(batchSizes) ? ascending(batchSizes) : batchSizes
+  return typeof data === 'string'
+    ? { samples: [], madeUp: data, batchSizes: sizes, count }
+    : { samples: data as WarmupSample[], madeUp: null, batchSizes: sizes, count }
 }

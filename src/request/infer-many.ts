@@ -147,11 +147,7 @@ export async function* inferMany<I, O>(
   }
 }
 
-const optionNames: readonly string[] = [
-  'ordered',
-  'maxInFlight',
-  ...sharedOptionNames,
-] satisfies (keyof InferManyOptions)[]
+const optionNames: readonly string[] = ['ordered', 'maxInFlight', ...sharedOptionNames]
 
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
   checkSource(model, source)

@@ -1,5 +1,5 @@
 import type { BatchLimits } from '../options/batching.ts'
-import { median } from '../base/median.ts'
+import { median } from '../base/numbers.ts'
 import type { BatchSizer } from './batch-sizer.ts'
 
 /** A load of fewer rows is not divided for one instance: a run of half of them takes hardly less than one of all. */

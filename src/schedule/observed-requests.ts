@@ -64,7 +64,7 @@ export class ObservedRequests {
 
   /** A batch is about to run. */
   batchBegan(batch: Batch): void {
-    this.by.observer!.batchBegan(this.#batch(batch, rowsOf(batch), null, null))
+    this.by.observer!.batchBegan?.(this.#batch(batch, rowsOf(batch), null, null))
   }
 
   /** A batch has run, and its requests are about to be answered. */
@@ -86,7 +86,7 @@ export class ObservedRequests {
         observation.ran(this.#run(request, whole, batch, position, begunAtMs, times))
       position += request.rows
     }
-    this.by.observer?.batchEnded(batch)
+    this.by.observer?.batchEnded?.(batch)
   }
 
   #run(

@@ -3,9 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import type { Arrival } from '../../src/observe/arrivals/arrival.ts'
-import { ArrivalFile } from '../../src/observe/arrivals/arrival-recording.ts'
-import { ArrivalOrder } from '../../src/observe/arrivals/arrival-recorder.ts'
+import type { Arrival } from '../../src/observe/arrival.ts'
+import { ArrivalFile, ArrivalOrder } from '../../src/observe/arrival-recording.ts'
 import { loadArrivals } from '../../packages/perf/src/recordings/read-arrivals.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))

@@ -1,6 +1,6 @@
 // Alone: it mocks modules.
 import { describe, expect, it, vi } from 'vitest'
-import { mulberry32 } from '../../src/base/seeded-random.ts'
+import { mulberry32 } from '../../src/base/numbers.ts'
 import { byBoth, difference, type Outcome } from './both-decoders.ts'
 import { jpegOf, segment, segmentsOf, withSegments } from './jpegs.ts'
 import { hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'

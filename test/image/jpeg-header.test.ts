@@ -1,7 +1,7 @@
 import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { exifOrientation, readPlainJpeg } from '../../src/features/image/plain-jpeg.ts'
-import { mulberry32 } from '../../src/base/seeded-random.ts'
+import { mulberry32 } from '../../src/base/numbers.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, segment, segmentsOf, withSegments } from './jpegs.ts'
 
 const size = { width: 40, height: 30 }

@@ -1,5 +1,5 @@
 import sharp, { type JpegOptions } from 'sharp'
-import { mulberry32 } from '../../src/base/seeded-random.ts'
+import { mulberry32 } from '../../src/base/numbers.ts'
 
 /** Pixels like those of a photograph: soft, with edges, and some noise. */
 export function pictureOf(width: number, height: number, seed = 1): Buffer {

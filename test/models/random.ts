@@ -1,6 +1,6 @@
-import type { Random } from '../../src/base/seeded-random.ts'
+import type { Random } from '../../src/base/numbers.ts'
 
-export { mulberry32, type Random } from '../../src/base/seeded-random.ts'
+export { mulberry32, type Random } from '../../src/base/numbers.ts'
 
 /** `count` numbers evenly spread in [-limit, limit). */
 export function uniform(random: Random, count: number, limit: number): Float32Array {

@@ -316,7 +316,7 @@ it('a trace of a request ends with it, and not with what it takes to write its t
   let nowMs = 10
   const texts: string[] = []
   const account = new TraceAccount(1e6, () => {})
-  const source = { account, nextId: () => 1, nowMs: () => nowMs }
+  const clock = { nowMs: () => nowMs }
   const model = { name: 'm', version: 1, metadata: { inputs: [], outputs: [] }, batching: null }
   const facts = { atMs: 0, rows: 1, options: noOptions, data: [], dims: null }
   const settings = {
@@ -327,7 +327,7 @@ it('a trace of a request ends with it, and not with what it takes to write its t
     logFrequency: 0,
   } as const
   const writer = { add: (text: string) => texts.push(text) } as never
-  const trace = TracedRequest.begin({ source, settings, writer }, model, facts)!
+  const trace = TracedRequest.begin({ account, clock, settings, writer }, model, facts)!
   const answer = {
     get y() {
       nowMs += 100

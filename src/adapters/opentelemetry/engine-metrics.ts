@@ -95,8 +95,6 @@ export class EngineMetrics implements RequestObserver {
     }
   }
 
-  batchBegan(): void {}
-
   batchEnded({ model, rows, reason, moments }: ObservedBatch): void {
     if (moments === null) return
     const attributes = { ...this.#attributesOf(model), 'zerohop.batch.reason': reason }

@@ -78,7 +78,6 @@ export class EngineSpans implements RequestObserver {
         })
       },
       shared: ({ how }) => void span.setAttribute('zerohop.answer', how),
-      passed: () => {},
       ended: (succeeded, reason) => {
         if (!succeeded) {
           const { code, message } = (reason ?? {}) as { code?: unknown; message?: unknown }
@@ -116,8 +115,6 @@ export class EngineSpans implements RequestObserver {
     this.#batch = { of, span, originMs }
     return span
   }
-
-  batchBegan(): void {}
 
   batchEnded(batch: ObservedBatch): void {
     if (this.#batch?.of !== batch) return

@@ -108,8 +108,8 @@ function checkOptions(options: InstrumentOptions): void {
 function contained(observer: RequestObserver): RequestObserver {
   return {
     begun: (model, facts) => observationOf(() => observer.begun(model, facts)),
-    batchBegan: (batch) => tried(() => observer.batchBegan(batch)),
-    batchEnded: (batch) => tried(() => observer.batchEnded(batch)),
+    batchBegan: (batch) => tried(() => observer.batchBegan?.(batch)),
+    batchEnded: (batch) => tried(() => observer.batchEnded?.(batch)),
   }
 }
 
@@ -121,7 +121,7 @@ function observationOf(begin: () => RequestObservation | null): RequestObservati
     child: (model, facts) => observationOf(() => observation.child(model, facts)),
     ran: (run) => tried(() => observation.ran(run)),
     shared: (answer) => tried(() => observation.shared(answer)),
-    passed: (begunAtMs, doneAtMs) => tried(() => observation.passed(begunAtMs, doneAtMs)),
+    passed: (begunAtMs, doneAtMs) => tried(() => observation.passed?.(begunAtMs, doneAtMs)),
     ended: (succeeded, reason, answer) => tried(() => observation.ended(succeeded, reason, answer)),
   }
 }

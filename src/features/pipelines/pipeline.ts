@@ -357,7 +357,7 @@ export class Pipeline implements Target {
       this.#throughput.finished(1, begunAtMs, nowMs)
       this.counts.ran(run.rows, times, false)
       this.counts.answered(madeAtMs, begunAtMs, times, nowMs)
-      observation?.passed(begunAtMs, nowMs)
+      observation?.passed?.(begunAtMs, nowMs)
     }
     observation?.ended(answer !== null, why === 'cancelled' ? undefined : reason, answer)
     if (this.#line.size > 0) this.#startWaiting(nowMs)

@@ -1,5 +1,5 @@
 import { type InferenceError, invalidArgument } from '../../errors.ts'
-import { isDuration } from '../../options/infer-options.ts'
+import { isDuration } from '../../options/plain-options.ts'
 import { readOptions, readPlain, typed } from '../../options/plain-options.ts'
 
 /** Options of `engine.loadRepository()`. */

@@ -10,7 +10,7 @@ import {
 } from '../../tensor/tensor.ts'
 import { mailed, mailedElements, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
-import { mulberry32 } from '../../base/seeded-random.ts'
+import { mulberry32 } from '../../base/numbers.ts'
 import { fromSmallFloat, isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 
 /** How rows are made up that a model may be able to run. */

@@ -1,4 +1,4 @@
-import { median } from '../../base/median.ts'
+import { median } from '../../base/numbers.ts'
 import type { AutoTuneDecision, AutoTuneFinalTurns } from '../../observe/model-statistics.ts'
 
 /**

@@ -3,7 +3,7 @@ import type { AutoTuneOptions } from '../../options/instance-groups.ts'
 import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
 import type { InstanceUse } from './autoscaler.ts'
-import { median } from '../../base/median.ts'
+import { median } from '../../base/numbers.ts'
 
 /**
  * A measurement lasts at least this long, and at least this many runs per instance; the first runs after a change do

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { promisify } from 'node:util'
-import type { Random } from '../../../src/base/seeded-random.ts'
+import type { Random } from '../../../src/base/numbers.ts'
 import { manyPictures } from './pictures.ts'
 import { startRedis } from './redis.ts'
 import { watchQueue, type WatchedQueue } from './watched-queue.ts'

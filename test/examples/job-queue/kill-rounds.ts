@@ -5,7 +5,7 @@ import Table from 'cli-table3'
 import { rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { mulberry32 } from '../../../src/base/seeded-random.ts'
+import { mulberry32 } from '../../../src/base/numbers.ts'
 import { packedExample } from '../packed-example.ts'
 import { killRound, type RoundResult } from './kill-round.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { mulberry32 } from '../../../../src/base/seeded-random.ts'
+import { mulberry32 } from '../../../../src/base/numbers.ts'
 import { type ModelMetadata, Tensor } from '../../../../src/index.ts'
 import { identity } from '../../../../test/models/small.ts'
 import { load, ownEngine, sharedEngine } from '../../../../test/support/open.ts'

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
+import type { Arrival } from '../../../../src/observe/arrival.ts'
 import { loadArrivals, readArrivals } from '../../src/recordings/read-arrivals.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-arrivals-'))

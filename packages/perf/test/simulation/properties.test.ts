@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
-import { mulberry32, type Random } from '../../../../src/base/seeded-random.ts'
+import type { Arrival } from '../../../../src/observe/arrival.ts'
+import { mulberry32, type Random } from '../../../../src/base/numbers.ts'
 import type { RecordedRun } from '../../src/simulation/recorded-run.ts'
 import { simulate, type SimulatedArrivals, type SimulationOptions } from '../../src/simulation/simulate.ts'
 import { oneLevel } from '../../src/simulation/simulated-queue.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Arrival, ArrivalRun } from '../../../../src/observe/arrivals/arrival.ts'
+import type { Arrival, ArrivalRun } from '../../../../src/observe/arrival.ts'
 import { recordedDelays } from '../../src/simulation/delays.ts'
 import { inlineIn, instancesIn, recordedFigures, runsOf } from '../../src/simulation/recorded-run.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { mulberry32 } from '../../../../src/base/seeded-random.ts'
-import type { Arrival } from '../../../../src/observe/arrivals/arrival.ts'
+import { mulberry32 } from '../../../../src/base/numbers.ts'
+import type { Arrival } from '../../../../src/observe/arrival.ts'
 import {
   checkPrediction,
   recordedFigures,

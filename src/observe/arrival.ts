@@ -1,8 +1,8 @@
 import * as v from 'valibot'
-import { queuePolicyEntries, type BatchReason, type LevelOptions } from '../../options/batching.ts'
-import { maxInstances } from '../../options/instance-groups.ts'
-import { wholeNumber } from '../../options/options-schema.ts'
-import type { ObservedBatching } from '../request-observer.ts'
+import { queuePolicyEntries, type BatchReason, type LevelOptions } from '../options/batching.ts'
+import { maxInstances } from '../options/instance-groups.ts'
+import { wholeNumber } from '../options/options-schema.ts'
+import type { ObservedBatching } from './request-observer.ts'
 
 /**
  * One request of a recording, as it came: a line of JSON each in a file, in the order of `atUs`. Only `atUs` and `rows` are
