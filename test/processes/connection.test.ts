@@ -21,7 +21,7 @@ import {
 import { requestPieces, writeAnswer, writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
 import { RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
-import { CallPace } from '../../src/adapters/processes/served-client.ts'
+import { CallPace } from '../../src/adapters/processes/server-connection.ts'
 import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { doAll } from '../../src/base/slices.ts'
@@ -597,7 +597,7 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
   expect(sources.filter((file) => file.startsWith('engine/'))).toEqual(['engine/classification.ts'])
   expect(
     sources.filter((file) =>
-      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(file),
+      /engine-server|server-connection|spawn-server|infer-many|wire-reader|-schema/.test(file),
     ),
   ).toEqual([])
   expect(

@@ -9,7 +9,15 @@ import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
-import { Exchange, HeldBytes, emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './exchange.ts'
+import {
+  Exchange,
+  HeldBytes,
+  emptyReply,
+  httpFailureOf,
+  HttpFailure,
+  jsonReply,
+  type Reply,
+} from './exchange.ts'
 import { infer } from './infer.ts'
 import { Fields, fieldsPieces } from './json-fields.ts'
 import { modelConfigJson, modelMetadata, serverMetadata, statisticsJson } from './model-descriptions.ts'
@@ -41,7 +49,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     try {
       route = routeOf(method, url)
     } catch (error) {
-      route = failureOf(error)
+      route = httpFailureOf(error)
     }
     if (route === null && next !== undefined) {
       next()
@@ -57,7 +65,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       if (!route.isUnlimited) exchange.limit()
       await exchange.send(await route.answer(exchange, engine))
     } catch (error) {
-      const { status, message, headers } = failureOf(error)
+      const { status, message, headers } = httpFailureOf(error)
       await exchange.send(jsonReply({ error: message }, status, headers))
     } finally {
       exchange.end()
@@ -342,7 +350,7 @@ async function controlModel(
     else await unload(engine, name, parameters)
   } catch (error) {
     if (!(error instanceof InferenceError || error instanceof HttpFailure)) throw error
-    const { status, message, headers } = failureOf(error)
+    const { status, message, headers } = httpFailureOf(error)
     throw new HttpFailure(status, `failed to ${action} '${name}': ${message}`, headers)
   }
   return emptyReply
