@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { lstatSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Pieces } from '../../base/slices.ts'
@@ -116,13 +117,7 @@ export class EngineServer {
 
   async #listen(address: string): Promise<void> {
     if (process.platform !== 'win32') removeLeftSocket(address)
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen(address, () => {
-        this.#server.off('error', reject)
-        resolve()
-      })
-    })
+    await once(this.#server.listen(address), 'listening')
     this.#watchIdle()
   }
 

@@ -5,7 +5,7 @@ import { type Pieces, slices } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
-import { Connection, type ConnectionOwner } from './connection.ts'
+import { Connection, frameHeadBytes, type ConnectionOwner } from './connection.ts'
 import type { ServedMethods } from './engine-server.ts'
 import { requestPieces, type TravellingRequest, writeAnswer, writeRejection } from './inference-records.ts'
 import {
@@ -43,8 +43,6 @@ export interface Serving {
 const ringBytes = 2 ** 26
 /** How long a client may stay silent after connecting, or stay connected after the last message to it. */
 const patienceMs = 10_000
-/** Room in a frame beside the payload. */
-const frameHeadBytes = 65_536
 const aliveBody = Buffer.from(aliveCall)
 
 /**
