@@ -109,7 +109,7 @@ async function compileModels(path: string, options: EngineOptions): Promise<Comp
     await untilSettled(wanted)
     for (const [index, each] of wanted.entries()) {
       tellLine(`${labelOf(each)}: loading and compiling (${index + 1} of ${wanted.length})`)
-      models.push(await compileOne(each, engine, folder))
+      models.push(await compileOne(each, engine, folder).catch((error: unknown) => failed(each, error)))
     }
   } finally {
     await engine.close()
@@ -118,20 +118,16 @@ async function compileModels(path: string, options: EngineOptions): Promise<Comp
 }
 
 async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folder): Promise<CompiledModel> {
-  try {
-    const before = await folder.has(wanted)
-    if (before.isForOthers) return before.model
-    const startMs = performance.now()
-    const model = await engine.load(wanted.name, forOneInstance(wanted.config))
-    const { rows, how, reason } = await model.joiningKnown()
-    await modelsCompiled(engine)
-    const loadMs = performance.now() - startMs
-    await engine.unload(wanted.name)
-    const { model: after } = await folder.has(wanted)
-    return { ...after, loadMs, rows: { rows, how, reason }, wasThere: before.model.state !== 'missing' }
-  } catch (error) {
-    return failed(wanted, error)
-  }
+  const before = await folder.has(wanted)
+  if (before.isForOthers) return before.model
+  const startMs = performance.now()
+  const model = await engine.load(wanted.name, forOneInstance(wanted.config))
+  const { rows, how, reason } = await model.joiningKnown()
+  await modelsCompiled(engine)
+  const loadMs = performance.now() - startMs
+  await engine.unload(wanted.name)
+  const { model: after } = await folder.has(wanted)
+  return { ...after, loadMs, rows: { rows, how, reason }, wasThere: before.model.state !== 'missing' }
 }
 
 /** Looks up all models in a folder, without loading them. */

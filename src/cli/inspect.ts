@@ -23,11 +23,13 @@ import {
   completed,
   leavesOutShapes,
   leavesOutTypes,
+  openingLimitMs,
+  openModel,
   readModelFile,
   withShapes,
   type ModelValues,
+  type OpenedModel,
 } from './model-file.ts'
-import { openingLimitMs, openModel, type OpenedModel } from './open-in-child.ts'
 
 interface InspectOptions {
   readonly run: boolean

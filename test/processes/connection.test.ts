@@ -537,11 +537,11 @@ describe.each([
 ])('a lock, $how', ({ by }) => {
   it('is of one holder until that gives it up', () => {
     const path = ownPath()
-    const held = takeLock(by, path)
+    const held = takeLock(path, by)
     expect(held).not.toBeNull()
-    expect(takeLock(by, path)).toBeNull()
+    expect(takeLock(path, by)).toBeNull()
     held!.release()
-    const again = takeLock(by, path)
+    const again = takeLock(path, by)
     expect(again).not.toBeNull()
     again!.release()
   })
@@ -551,9 +551,9 @@ describe('a lock without the addon', () => {
   it("that a process has left which is gone is in nobody's way", () => {
     const path = ownPath()
     writeFileSync(`${path}.pid`, String(2 ** 22 + 1)) // above what the system gives
-    const held = takeLock(null, path)
+    const held = takeLock(path, null)
     expect(held).not.toBeNull()
-    expect(takeLock(null, path)).toBeNull()
+    expect(takeLock(path, null)).toBeNull()
     held!.release()
   })
 
@@ -562,7 +562,7 @@ describe('a lock without the addon', () => {
     () => {
       const path = ownPath()
       writeFileSync(`${path}.pid`, `${process.ppid} 1`) // of a process that was started as the system was
-      const held = takeLock(null, path)
+      const held = takeLock(path, null)
       expect(held).not.toBeNull()
       held!.release()
     },
@@ -571,7 +571,7 @@ describe('a lock without the addon', () => {
   it('that another process has stays with it', () => {
     const path = ownPath()
     writeFileSync(`${path}.pid`, String(process.ppid))
-    expect(takeLock(null, path)).toBeNull()
+    expect(takeLock(path, null)).toBeNull()
   })
 })
 

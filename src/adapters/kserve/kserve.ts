@@ -3,7 +3,8 @@ import type { Socket } from 'node:net'
 import * as v from 'valibot'
 import { nextTurn } from '../../base/clock.ts'
 import type { InferenceEngine } from '../../engine.ts'
-import { configOf, repositoriesOf } from '../../engine/engine-resources.ts'
+import { resourcesOf } from '../../engine/engine-resources.ts'
+import type { ServableConfig } from '../../engine/model-registry.ts'
 import type { ModelState } from '../../engine/loaded.ts'
 import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
@@ -198,9 +199,8 @@ const callsOfModel: Readonly<
     (model: Model, exchange: Exchange, engine: InferenceEngine, named?: string) => Reply | Promise<Reply>
   >
 > = {
-  '': (model, _, engine) => jsonReply(modelMetadata(model, configOf(engine, model.name, model.version))),
-  '/config': ({ name, version, metadata }, _, engine) =>
-    jsonReply(modelConfigJson(metadata, configOf(engine, name, version))),
+  '': (model, _, engine) => jsonReply(modelMetadata(model, configOf(engine, model))),
+  '/config': (model, _, engine) => jsonReply(modelConfigJson(model.metadata, configOf(engine, model))),
   '/stats': ({ name, version }, _, engine, named) =>
     jsonReply(statisticsJson(engine.stats(), name, named === undefined ? undefined : version)),
   '/ready': ({ name, state }) => {
@@ -322,10 +322,15 @@ async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Pro
     })),
   )
   if (readyOnly) return jsonReply(all.filter(({ state }) => state === 'READY'))
-  const left = (await (await repositoriesOf(engine)).names()).filter(
+  const left = (await (await resourcesOf(engine).repositories).names()).filter(
     (name) => !all.some((each) => each.name === name),
   )
   return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
+}
+
+/** The configuration of a model version, with defaults. */
+function configOf(engine: InferenceEngine, { name, version }: Model): ServableConfig {
+  return resourcesOf(engine).models.findTarget(name, version).serving.config
 }
 
 /** Loads a model as its folder is now, or unloads one. This goes on if the client leaves. */
@@ -365,7 +370,7 @@ async function load(engine: InferenceEngine, name: string, parameters: Fields): 
       `parameters.${other.slice(0, 80)}: the files of a model are in its folder: change them there, and load it again`,
     )
   if (config === undefined) await engine.load(name)
-  else await (await repositoriesOf(engine)).loadNamed(name, {}, config)
+  else await (await resourcesOf(engine).repositories).loadNamed(name, {}, config)
 }
 
 async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {

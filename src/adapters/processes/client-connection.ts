@@ -79,21 +79,20 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection = new Connection(socket, this)
   }
 
-  /** Throws the system's error if no process serves, and the reason if the serving process refuses. */
+  /**
+   * Throws the system's error if no process serves, and the reason if the serving process refuses.
+   *
+   * @param processes with which memory is shared; `null` to share none.
+   */
   static async open(
     path: string,
     address: string,
     processes: NativeProcesses | null,
-    sharesMemory: boolean,
     timeoutMs: number,
   ): Promise<ClientConnection> {
-    const hello: Hello = {
-      protocol: protocolVersion,
-      version: libraryVersion,
-      sharesMemory: sharesMemory && processes !== null,
-    }
-    if (processes === null || !sharesMemory)
-      return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
+    const sharesMemory = processes !== null
+    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory }
+    if (!sharesMemory) return ClientConnection.#overSocket(path, address, hello, timeoutMs)
     const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
     processes.handOver(descriptor)
     const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
@@ -112,14 +111,13 @@ export class ClientConnection implements ConnectionOwner {
   static async #overSocket(
     path: string,
     address: string,
-    processes: NativeProcesses | null,
     hello: Hello,
     timeoutMs: number,
   ): Promise<ClientConnection> {
     const socket = connect(address)
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
     try {
-      checkServer(path, processes, socket)
+      checkServer(path, socket)
     } catch (error) {
       socket.destroy()
       throw error

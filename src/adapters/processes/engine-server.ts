@@ -6,13 +6,18 @@ import type { Pieces } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import type { Model } from '../../model.ts'
-import { loadBinding } from '../../native/addon.ts'
-import type { NativeProcesses } from '../../native/native-binding.ts'
 import type { ModelConfig } from '../../options/model-config.ts'
 import { untilAborted } from '../../request/abort-watch.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
 import { RingPace, ServerConnection, type Serving } from './server-connection.ts'
-import { takeLock, type HeldLock, addressOf, checkFolder, userOfPeer } from './serving-place.ts'
+import {
+  takeLock,
+  type HeldLock,
+  addressOf,
+  checkFolder,
+  nativeProcesses,
+  userOfPeer,
+} from './serving-place.ts'
 import { toTextAndBytes, writtenPieces } from './tagged-json.ts'
 
 /** A new server waits so long for its first client, however short `idleMs` is. */
@@ -53,7 +58,6 @@ export class EngineServer {
   private constructor(
     engine: InferenceEngine,
     options: ReturnType<typeof checkServeOptions>,
-    processes: NativeProcesses | null,
     lock: HeldLock,
   ) {
     const { path, idleMs, maxRequests, maxBytes } = options
@@ -64,7 +68,7 @@ export class EngineServer {
     this.#serving = {
       engine,
       methods: new ServedMethods(engine),
-      processes,
+      processes: nativeProcesses(),
       limits: { maxRequests, maxBytes },
       ringPace: new RingPace(),
       gone: (client) => this.#gone(client),
@@ -81,7 +85,7 @@ export class EngineServer {
   static async start(engine: InferenceEngine, given: ServeOptions, held?: HeldLock): Promise<EngineServer> {
     const options = checkServeOptions(given)
     const lock = held ?? reserve(options.path)
-    const server = new EngineServer(engine, options, nativeProcesses(), lock)
+    const server = new EngineServer(engine, options, lock)
     try {
       await server.#listen(addressOf(options.path))
     } catch (error) {
@@ -144,7 +148,7 @@ export class EngineServer {
    * The folder keeps other users out. Whoever can enter all the same, such as an administrator, is rejected.
    */
   #isOwn(socket: Socket): boolean {
-    const user = userOfPeer(this.#serving.processes, socket)
+    const user = userOfPeer(socket)
     return user === undefined || user === process.getuid!()
   }
 
@@ -164,9 +168,6 @@ export class EngineServer {
   }
 }
 
-/** `null` if memory cannot be shared. */
-const nativeProcesses = () => loadBinding().binding?.processes ?? null
-
 /**
  * Takes the lock of a path, so that no other server can use the path.
  *
@@ -177,7 +178,7 @@ export function reserve(path: string): HeldLock {
   checkFolder(path, true)
   let lock: HeldLock | null
   try {
-    lock = takeLock(nativeProcesses(), `${path}.lock`)
+    lock = takeLock(`${path}.lock`)
   } catch (error) {
     throw cannotListen(path, error as Error)
   }

@@ -1,11 +1,10 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { outsideContext } from '../../base/async-context.ts'
-import { classify, classifyAlong, type Classification } from '../../engine/classification.ts'
+import { classify, type Classification } from '../../engine/classification.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { ModelState, ModelVersionStatus } from '../../engine/loaded.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import { loadBinding } from '../../native/addon.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { ReportedOutputs, InferOptions } from '../../options/infer-options.ts'
 import {
@@ -36,7 +35,7 @@ import type { Capabilities } from '../../run/devices.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import { ClientConnection, noOptions, optionsLeft, readCallOptions, tooSilent } from './client-connection.ts'
 import { checkConnectOptions, type CheckedConnectOptions, type ConnectOptions } from './process-options.ts'
-import { addressOf, checkFolder } from './serving-place.ts'
+import { addressOf, checkFolder, nativeProcesses } from './serving-place.ts'
 
 /** The serving process, and the connection to it. */
 export interface ServerInfo {
@@ -312,19 +311,13 @@ class ServerLink {
 
   async #reach(): Promise<ClientConnection> {
     const { timeoutMs, spawn, sharedMemory } = this.#options
-    const processes = loadBinding().binding?.processes ?? null
     const endMs = performance.now() + timeoutMs
     for (let pauseMs = shortestPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       const leftMs = Math.max(1, endMs - performance.now())
       try {
         checkFolder(this.#place, false)
-        const connection = await ClientConnection.open(
-          this.#place,
-          this.#address,
-          processes,
-          sharedMemory,
-          leftMs,
-        )
+        const processes = sharedMemory ? nativeProcesses() : null
+        const connection = await ClientConnection.open(this.#place, this.#address, processes, leftMs)
         if (!this.#ending.signal.aborted) return connection
         connection.close('it answered too late')
       } catch (error) {
@@ -334,7 +327,7 @@ class ServerLink {
       }
       const starting = spawn === null ? null : await import('./spawn-server.ts') // saves memory
       this.#ending.signal.throwIfAborted()
-      if (spawn !== null) await starting!.startServer(this.#place, spawn, processes, leftMs)
+      if (spawn !== null) await starting!.startServer(this.#place, spawn, leftMs)
       // Random pauses keep many clients from retrying at the same time.
       await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: this.#ending.signal }).catch(() => {})
     }
@@ -452,10 +445,7 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
       metadata: ModelMetadata
       labels: readonly [string, readonly string[]][]
     }
-    const classified = { outputs, count, output }
-    return axis === undefined
-      ? classify(metadata, new Map(labels), classified)
-      : classifyAlong(axis, metadata, new Map(labels), classified)
+    return classify(metadata, new Map(labels), { outputs, count, output }, axis)
   }
 
   /** Unloads the model there, for all clients. */

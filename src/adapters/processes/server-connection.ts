@@ -65,7 +65,8 @@ export class ServerConnection implements ConnectionOwner {
   readonly #watch: ClientWatch
   #greeted = false
   #lastNumber = 0
-  #inFlight = 0
+  /** Requests taken and not answered yet. */
+  inFlight = 0
   #inFlightBytes = 0
   /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
   #calls = 0
@@ -85,7 +86,6 @@ export class ServerConnection implements ConnectionOwner {
   #signIsDue = false
   #blocked = false
   #ending = false
-  #closed = false
   /** Requests answered. */
   requests = 0
 
@@ -98,11 +98,7 @@ export class ServerConnection implements ConnectionOwner {
       serving.limits.maxBytes,
       () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
     )
-    this.#patience = setTimeout(() => this.close('it sent no greeting'), patienceMs).unref()
-  }
-
-  get inFlight(): number {
-    return this.#inFlight
+    this.#patience = setTimeout(() => this.#connection.close('it sent no greeting'), patienceMs).unref()
   }
 
   get sharesMemory(): boolean {
@@ -116,17 +112,12 @@ export class ServerConnection implements ConnectionOwner {
     this.#settled()
   }
 
-  /** Disconnects the client at once. */
-  close(reason: string): void {
-    this.#connection.close(reason)
-  }
-
   accepts(): boolean {
     const { maxRequests, maxBytes } = this.#serving.limits
     this.#blocked =
       !this.#ending &&
       (!this.#greeted ||
-        this.#inFlight >= maxRequests ||
+        this.inFlight >= maxRequests ||
         this.#inFlightBytes >= maxBytes ||
         this.#connection.unsentBytes >= maxBytes)
     if (this.#blocked) this.#watch.begin()
@@ -178,7 +169,7 @@ export class ServerConnection implements ConnectionOwner {
   #take(request: TravellingRequest, byteLength: number): void {
     if (this.#ending) return
     this.#lastNumber = request.number
-    this.#inFlight++
+    this.inFlight++
     this.#inFlightBytes += byteLength
     if (this.#withdrawn.delete(request.number))
       return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
@@ -191,14 +182,13 @@ export class ServerConnection implements ConnectionOwner {
   }
 
   onClose(reason: string, isViolation: boolean): void {
-    this.#closed = true
     if (isViolation) this.#serving.ringPace.violated()
     clearTimeout(this.#patience)
     this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
     this.#all.abort(gone)
     for (const controller of [...this.#signals.values(), ...this.#loads.values()]) controller.abort(gone)
-    if (this.#inFlight === 0) this.#serving.gone(this)
+    if (this.inFlight === 0) this.#serving.gone(this)
   }
 
   #greet({ protocol, version, sharesMemory }: Hello): void {
@@ -254,7 +244,7 @@ export class ServerConnection implements ConnectionOwner {
 
   #answer(number: number, byteLength: number, answer: object, reported: boolean): void {
     this.#done(number, byteLength)
-    if (this.#closed) return this.#settled()
+    if (this.#connection.closed) return this.#settled()
     try {
       writeAnswer(this.#record, number, answer as Record<string, unknown>, reported)
       const { maxBytes } = this.#serving.limits
@@ -273,7 +263,7 @@ export class ServerConnection implements ConnectionOwner {
 
   #reject(number: number, byteLength: number, error: unknown): void {
     this.#done(number, byteLength)
-    if (!this.#closed) {
+    if (!this.#connection.closed) {
       writeRejection(this.#record, number, error)
       this.#connection.send(this.#record)
     }
@@ -282,16 +272,16 @@ export class ServerConnection implements ConnectionOwner {
 
   #done(number: number, byteLength: number): void {
     this.requests++
-    this.#inFlight--
+    this.inFlight--
     this.#inFlightBytes -= byteLength
     if (this.#signals.size > 0) this.#signals.delete(number)
   }
 
   #settled(): void {
-    if (this.#closed) {
-      if (this.#inFlight === 0) this.#serving.gone(this)
+    if (this.#connection.closed) {
+      if (this.inFlight === 0) this.#serving.gone(this)
     } else if (this.#ending) {
-      if (this.#inFlight + this.#callsAtWork === 0) this.#leave()
+      if (this.inFlight + this.#callsAtWork === 0) this.#leave()
     } else if (this.#blocked) this.#connection.read()
   }
 
@@ -299,12 +289,15 @@ export class ServerConnection implements ConnectionOwner {
   #leave(): void {
     this.#connection.end()
     clearTimeout(this.#patience)
-    this.#patience = setTimeout(() => this.close('it did not read its answers'), patienceMs).unref()
+    this.#patience = setTimeout(
+      () => this.#connection.close('it did not read its answers'),
+      patienceMs,
+    ).unref()
   }
 
   /** Each request may be withdrawn once, also one that has not been read yet. */
   #withdraw(number: number): void {
-    if (++this.#withdrawals > this.requests + this.#inFlight + this.#serving.limits.maxRequests)
+    if (++this.#withdrawals > this.requests + this.inFlight + this.#serving.limits.maxRequests)
       throw new BadRecord('more withdrawals than requests')
     const controller = this.#signals.get(number)
     if (controller !== undefined) controller.abort()
@@ -335,7 +328,7 @@ export class ServerConnection implements ConnectionOwner {
     this.#callsAtWork++
     this.#callBytes += body.length
     this.#lastCall = this.#lastCall.then(async () => {
-      if (this.#closed) return this.#callEnded(body.length)
+      if (this.#connection.closed) return this.#callEnded(body.length)
       try {
         await this.#pace.turn(this.#all.signal)
         const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)

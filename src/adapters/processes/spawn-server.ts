@@ -1,7 +1,6 @@
 import { fork } from 'node:child_process'
 import { InferenceError } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-binding.ts'
-import type { CheckedConnectOptions } from './process-options.ts'
+import type { CheckedSpawnOptions } from './process-options.ts'
 import { ownFile } from '../../base/own-package.ts'
 import { takeLock, type HeldLock, checkFolder } from './serving-place.ts'
 import { errorFrom } from './tagged-json.ts'
@@ -26,15 +25,14 @@ export interface ServingTask {
  */
 export async function startServer(
   path: string,
-  spawn: NonNullable<CheckedConnectOptions['spawn']>,
-  processes: NativeProcesses | null,
+  spawn: CheckedSpawnOptions,
   timeoutMs: number,
 ): Promise<void> {
   checkFolder(path, true)
   let lock: HeldLock | null = null
   try {
-    lock = takeLock(processes, `${path}.start`)
-    if (lock !== null) await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+    lock = takeLock(`${path}.start`)
+    if (lock !== null) await start(path, spawn, timeoutMs)
   } catch (error) {
     throw failed(path, error)
   } finally {
@@ -43,10 +41,11 @@ export async function startServer(
 }
 
 function start(
-  task: ServingTask,
-  { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>,
+  path: string,
+  { module, idleMs, execArgv, env }: CheckedSpawnOptions,
   timeoutMs: number,
 ): Promise<void> {
+  const task: ServingTask = { path, module, idleMs }
   const child = fork(ownFile('adapters/processes/serving-process.js'), [JSON.stringify(task)], {
     detached: true, // signals to this process, such as Ctrl+C, do not reach it
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
