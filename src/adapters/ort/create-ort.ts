@@ -46,7 +46,7 @@ export function checkEngine(engine: unknown): void {
 /** Like {@link createOrt}, with an engine that is created at its first use. */
 export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {}): Ort {
   return {
-    InferenceSession: sessionClass(options, (source, settings) => openSession(engine(), source, settings)),
+    InferenceSession: sessionClass(engine, options),
     Tensor,
     env,
     get engine() {
@@ -86,11 +86,7 @@ export type SessionClass = new (handler: InferenceSessionHandler) => InferenceSe
 
 const CommonSession = InferenceSession as unknown as SessionClass
 
-/** A session class whose sessions `open` opens. */
-function sessionClass(
-  defaults: ModelOptions,
-  open: (source: string | Uint8Array, settings: ModelOptions) => Promise<InferenceSessionHandler>,
-): InferenceSessionFactory {
+function sessionClass(engine: () => InferenceEngine, defaults: ModelOptions): InferenceSessionFactory {
   class EngineInferenceSession extends CommonSession {
     static async create(...given: unknown[]): Promise<InferenceSession> {
       const { source, options: unchecked } = readCreateArguments(given)
@@ -104,7 +100,8 @@ function sessionClass(
           ),
         )
       try {
-        const session = new EngineInferenceSession(await open(source, await modelSettings(options, defaults)))
+        const settings = await modelSettings(options, defaults)
+        const session = new EngineInferenceSession(await openSession(engine(), source, settings))
         const wrong = wrongOutputName(options, session.outputNames)
         if (wrong === null) return session
         await session.release()

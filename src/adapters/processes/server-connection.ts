@@ -68,22 +68,7 @@ export class ServerConnection implements ConnectionOwner {
   /** Requests taken and not answered yet. */
   inFlight = 0
   #inFlightBytes = 0
-  /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
-  #calls = 0
-  /** Calls without a result yet. */
-  #callsAtWork = 0
-  /** Bytes of those calls, as received. */
-  #callBytes = 0
-  #lastCall: Promise<void> = Promise.resolve()
-  /** The id of the last call that has been read. */
-  #lastCallId = 0
-  /** Loads without a result yet. */
-  readonly #loads = new Map<number, AbortController>()
-  /** Calls withdrawn before they were read. */
-  readonly #withdrawnCalls = new Set<number>()
-  readonly #pace = new CallPace()
-  /** A sign of life has not been sent yet. */
-  #signIsDue = false
+  readonly #calls: ClientCalls
   #blocked = false
   #ending = false
   /** Requests answered. */
@@ -96,7 +81,10 @@ export class ServerConnection implements ConnectionOwner {
     this.#watch = new ClientWatch(
       this.#connection,
       serving.limits.maxBytes,
-      () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
+      () => (this.#blocked || this.#calls.byteLength >= serving.limits.maxBytes) && !this.#ending,
+    )
+    this.#calls = new ClientCalls(this.#connection, serving.methods, this.#all.signal, () =>
+      this.#callEnded(),
     )
     this.#patience = setTimeout(() => this.#connection.close('it sent no greeting'), patienceMs).unref()
   }
@@ -116,10 +104,7 @@ export class ServerConnection implements ConnectionOwner {
     const { maxRequests, maxBytes } = this.#serving.limits
     this.#blocked =
       !this.#ending &&
-      (!this.#greeted ||
-        this.inFlight >= maxRequests ||
-        this.#inFlightBytes >= maxBytes ||
-        this.#connection.unsentBytes >= maxBytes)
+      (!this.#greeted || this.inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#isUnread)
     if (this.#blocked) this.#watch.begin()
     return !this.#blocked
   }
@@ -130,21 +115,32 @@ export class ServerConnection implements ConnectionOwner {
         readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }),
       )
     if (!this.#greeted) throw new BadRecord('data before its greeting')
-    const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
-    if (
-      isCall &&
-      (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
-    )
-      throw new BadRecord('more calls than it reads results')
-    if (isCall && !this.#signIsDue && this.#socket.writable && body.equals(aliveBody)) this.#giveSignOfLife()
-    else if (isCall && !this.#ending) this.#beginCall(kind, body)
+    if (kind === frameKinds.call || kind === frameKinds.callWithBytes) this.#takeCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
-    else if (kind === frameKinds.callWithdrawal && body.length === 8) this.#withdrawCall(body.readDoubleLE(0))
+    else if (kind === frameKinds.callWithdrawal && body.length === 8)
+      this.#calls.withdraw(body.readDoubleLE(0))
     else if (!this.#ending) throw new BadRecord('a frame of unknown kind')
   }
 
+  #takeCall(kind: number, body: Buffer): void {
+    if (this.#calls.areMany || this.#isUnread) throw new BadRecord('more calls than it reads results')
+    if (body.equals(aliveBody) && this.#socket.writable && this.#calls.giveSignOfLife()) return
+    if (!this.#ending) this.#calls.begin(kind, body)
+  }
+
+  #callEnded(): void {
+    if (this.#isUnread && !this.#connection.closed) this.#watch.begin()
+    this.#connection.read() // frames may have waited for this
+    this.#settled()
+  }
+
+  /** Whether answers wait that the client does not read. */
+  get #isUnread(): boolean {
+    return this.#connection.unsentBytes >= this.#serving.limits.maxBytes
+  }
+
   takesFrames(): boolean {
-    const takes = this.#ending || this.#callBytes < this.#serving.limits.maxBytes
+    const takes = this.#ending || this.#calls.byteLength < this.#serving.limits.maxBytes
     if (!takes) this.#watch.begin()
     return takes
   }
@@ -187,7 +183,8 @@ export class ServerConnection implements ConnectionOwner {
     this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
     this.#all.abort(gone)
-    for (const controller of [...this.#signals.values(), ...this.#loads.values()]) controller.abort(gone)
+    for (const controller of this.#signals.values()) controller.abort(gone)
+    this.#calls.abort(gone)
     if (this.inFlight === 0) this.#serving.gone(this)
   }
 
@@ -257,7 +254,7 @@ export class ServerConnection implements ConnectionOwner {
       writeRejection(this.#record, number, error)
     }
     this.#connection.send(this.#record)
-    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+    if (this.#isUnread) this.#watch.begin()
     this.#settled()
   }
 
@@ -281,7 +278,7 @@ export class ServerConnection implements ConnectionOwner {
     if (this.#connection.closed) {
       if (this.inFlight === 0) this.#serving.gone(this)
     } else if (this.#ending) {
-      if (this.inFlight + this.#callsAtWork === 0) this.#leave()
+      if (this.inFlight + this.#calls.atWork === 0) this.#leave()
     } else if (this.#blocked) this.#connection.read()
   }
 
@@ -304,37 +301,80 @@ export class ServerConnection implements ConnectionOwner {
     else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
       this.#withdrawn.add(number)
   }
+}
+
+/** The calls of one client: of all methods but `infer`. They begin in the order of arrival and may end in any order. */
+class ClientCalls {
+  /** Calls without a result yet. */
+  atWork = 0
+  /** Bytes of those calls, as received. */
+  byteLength = 0
+  readonly #connection: Connection
+  readonly #methods: ServedMethods
+  /** Fires when the client has gone. */
+  readonly #gone: AbortSignal
+  readonly #ended: () => void
+  readonly #pace = new CallPace()
+  /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
+  #unreceived = 0
+  #last: Promise<void> = Promise.resolve()
+  /** The id of the last call that has been read. */
+  #lastId = 0
+  /** Loads without a result yet. */
+  readonly #loads = new Map<number, AbortController>()
+  /** Calls withdrawn before they were read. */
+  readonly #withdrawn = new Set<number>()
+  /** A sign of life has not been sent yet. */
+  #signIsDue = false
+
+  /** @param ended called after each call. */
+  constructor(connection: Connection, methods: ServedMethods, gone: AbortSignal, ended: () => void) {
+    this.#connection = connection
+    this.#methods = methods
+    this.#gone = gone
+    this.#ended = ended
+  }
+
+  /** Whether the client has many more results to receive than it may have calls in flight. */
+  get areMany(): boolean {
+    return this.#unreceived >= 2 * mostCalls
+  }
 
   /** Stops a load, also one that has not been read yet. Any other call goes on. */
-  #withdrawCall(id: number): void {
+  withdraw(id: number): void {
     const controller = this.#loads.get(id)
     if (controller !== undefined) controller.abort()
-    else if (id > this.#lastCallId && this.#withdrawnCalls.size < this.#callsAtWork)
-      this.#withdrawnCalls.add(id)
+    else if (id > this.#lastId && this.#withdrawn.size < this.atWork) this.#withdrawn.add(id)
+  }
+
+  /** Stops all loads. */
+  abort(reason: InferenceError): void {
+    for (const controller of this.#loads.values()) controller.abort(reason)
   }
 
   /**
-   * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any: a
-   * client that asks without end gets no more of this thread than by other calls.
+   * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any (then
+   * this returns false): a client that asks without end gets no more of this thread than by other calls.
    */
-  #giveSignOfLife(): void {
+  giveSignOfLife(): boolean {
+    if (this.#signIsDue) return false
     this.#signIsDue = true
     this.#connection.sendText(frameKinds.result, aliveResult, () => (this.#signIsDue = false))
+    return true
   }
 
-  /** Calls begin in the order of arrival and may end in any order. */
-  #beginCall(kind: number, body: Buffer): void {
-    this.#calls++
-    this.#callsAtWork++
-    this.#callBytes += body.length
-    this.#lastCall = this.#lastCall.then(async () => {
-      if (this.#connection.closed) return this.#callEnded(body.length)
+  begin(kind: number, body: Buffer): void {
+    this.#unreceived++
+    this.atWork++
+    this.byteLength += body.length
+    this.#last = this.#last.then(async () => {
+      if (this.#connection.closed) return this.#end(body.length)
       try {
-        await this.#pace.turn(this.#all.signal)
-        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)
-        void this.#answerCall(id, result, body.length)
+        await this.#pace.turn(this.#gone)
+        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#gone)
+        void this.#answer(id, result, body.length)
       } catch (error) {
-        this.#callEnded(body.length)
+        this.#end(body.length)
         this.#connection.violated(error)
       }
     })
@@ -343,9 +383,9 @@ export class ServerConnection implements ConnectionOwner {
   *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
     const { id, method, args } = yield* callPieces(kind, body)
     const begin = (signal?: AbortSignal) =>
-      this.#serving.methods.begin(method, Array.isArray(args) ? args : [], signal)
-    this.#lastCallId = id
-    const isWithdrawn = this.#withdrawnCalls.delete(id)
+      this.#methods.begin(method, Array.isArray(args) ? args : [], signal)
+    this.#lastId = id
+    const isWithdrawn = this.#withdrawn.delete(id)
     if (method !== 'load') return { id, ...(yield* this.#pace.counted(begin())) }
     if (this.#loads.has(id)) throw new BadRecord('two loads of one id')
     const controller = new AbortController()
@@ -356,25 +396,23 @@ export class ServerConnection implements ConnectionOwner {
   }
 
   /** The text of a result is made within the turns that all clients share: statistics may have 100 KB. */
-  async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
+  async #answer(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
     const answer = await result.then(
       (value) => ({ id, value }),
       (error: unknown) => ({ id, error: fromText(errorText(error)) }),
     )
     const text = await slices
-      .run(this.#pace.counted(answerText(answer)), byteLength, this.#all.signal)
+      .run(this.#pace.counted(answerText(answer)), byteLength, this.#gone)
       .catch(() => null)
-    if (text === null) this.#calls-- // the client has gone
-    else this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
-    this.#callEnded(byteLength)
-    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+    if (text === null) this.#unreceived-- // the client has gone
+    else this.#connection.sendText(frameKinds.result, text, () => this.#unreceived--)
+    this.#end(byteLength)
   }
 
-  #callEnded(byteLength: number): void {
-    this.#callsAtWork--
-    this.#callBytes -= byteLength
-    this.#connection.read() // frames may have waited for this
-    this.#settled()
+  #end(byteLength: number): void {
+    this.atWork--
+    this.byteLength -= byteLength
+    this.#ended()
   }
 }
 
