@@ -305,7 +305,7 @@ const mapName = 'Models'
 
 /** The source text of a module with the interface of one model. */
 export function signatureSource(name: string, file: string, subject: SignatureSubject): string {
-  return `${heading('the model')}${moduleSource([interfaceSource(name, file, subject)])}`
+  return moduleSource('the model', [interfaceSource(name, file, subject)])
 }
 
 /** A model of a repository. */
@@ -321,17 +321,17 @@ function repositorySource(subjects: readonly NamedSubject[]): string {
   const interfaces = subjects.map((subject, index) => interfaceSource(names[index]!, subject.file, subject))
   const entries = subjects.map(({ model }, index) => `  ${quoted(model)}: ${names[index]}\n`)
   const map = `/** By the names of the models: \`engine.model<${mapName}['name']>('name')\`. */\nexport interface ${mapName} {\n${entries.join('')}}\n`
-  return `${heading('a model')}${moduleSource([...interfaces, map])}`
+  return moduleSource('a model', [...interfaces, map])
 }
 
-const heading = (what: string): string =>
-  `// Written by \`zerohop types\`; write it anew when ${what} changes.\n`
-
-function moduleSource(parts: readonly string[]): string {
+/** @param what the text depends on. */
+function moduleSource(what: string, parts: readonly string[]): string {
   const body = parts.join('\n')
   const uses = (name: string) => body.includes(`${name}<`)
   // onnxruntime-node is part of every installation, and this library uses its tensors.
-  return `${uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
+  const tensors = uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''
+  return `// Written by \`zerohop types\`; write it anew when ${what} changes.
+${tensors}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
 
 ${body}`
 }

@@ -10,7 +10,7 @@ import { InferenceEngine } from '../../engine.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { readPlain } from '../../options/plain-options.ts'
-import { EngineSession, SessionModels } from './engine-session.ts'
+import { EngineSession, holdModel } from './engine-session.ts'
 import { checkSessionOptions, modelSettings, wrongOutputName } from './ort-session-options.ts'
 
 /** The API of onnxruntime-node, served by an engine. */
@@ -61,7 +61,7 @@ export async function openSession(
   source: string | Uint8Array,
   settings: ModelOptions,
 ): Promise<EngineSession> {
-  const held = await SessionModels.of(engine).hold(source, settings)
+  const held = await holdModel(engine, source, settings)
   try {
     return new EngineSession(held)
   } catch (error) {

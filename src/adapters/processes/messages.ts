@@ -146,11 +146,6 @@ export const frameKinds = {
 /** Bytes of the length and the kind. */
 const headBytes = 8
 
-/** Data from a socket is no frame, or is longer than allowed. */
-export class BadFrame extends Error {
-  override readonly name = 'BadFrame'
-}
-
 /** A frame of text. */
 export function textFrame(kind: number, text: string): Buffer {
   const length = Buffer.byteLength(text)
@@ -197,7 +192,7 @@ export class FrameReader {
     this.#onFrame = onFrame
   }
 
-  /** @throws BadFrame */
+  /** @throws BadRecord for a frame that is longer than allowed. */
   push(chunk: Uint8Array): void {
     let at = 0
     while (at < chunk.length) {
@@ -225,7 +220,7 @@ export class FrameReader {
     if (this.#headLength < headBytes) return at + part.length
     const length = this.#head.readUInt32LE(0)
     if (length > this.mostBytes)
-      throw new BadFrame(`a frame of ${length} bytes, expected at most ${this.mostBytes}`)
+      throw new BadRecord(`a frame of ${length} bytes, expected at most ${this.mostBytes}`)
     let firstBytes = length
     while (firstBytes > wholeBytes) firstBytes = Math.ceil(firstBytes / growth)
     this.#body = Buffer.allocUnsafeSlow(firstBytes)

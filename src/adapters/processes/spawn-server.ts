@@ -34,7 +34,8 @@ export async function startServer(
     lock = takeLock(`${path}.start`)
     if (lock !== null) await start(path, spawn, timeoutMs)
   } catch (error) {
-    throw failed(path, error)
+    const message = `The process that is to serve at ${path} could not be started: ${error instanceof Error ? error.message : String(error)}`
+    throw new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause: error })
   } finally {
     lock?.release()
   }
@@ -76,9 +77,4 @@ function start(
 function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: string[] } {
   if (execArgv !== undefined) return { execArgv: [...execArgv] }
   return process.execArgv.some((option) => option.startsWith('--input-type')) ? { execArgv: [] } : {}
-}
-
-function failed(path: string, cause: unknown): InferenceError {
-  const message = `The process that is to serve at ${path} could not be started: ${cause instanceof Error ? cause.message : String(cause)}`
-  return new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause })
 }
