@@ -139,13 +139,14 @@ export class NamedModel {
   readonly name: string
   /** The newest ready version; if none is ready, the newest; if none is left, the last one. */
   serving!: Loaded
+  /** Resolves when the whole name is released; `null` if it is not being released. */
+  ending: Promise<unknown> | null = null
   readonly #engine: EngineResources
   readonly #versions = new Map<number, ModelVersion>()
   /** Versions that are being released, whose numbers others have taken. */
   readonly #leaving = new Set<ModelVersion>()
   /** Releases that must finish first: earlier models of this name. */
   #after: Promise<unknown> | null
-  #end: Promise<unknown> | null = null
 
   /** @param after the releases to wait for before anything is loaded; `null` for none. */
   constructor(name: string, engine: EngineResources, after: Promise<unknown> | null) {
@@ -168,11 +169,6 @@ export class NamedModel {
 
   version(version: number): ModelVersion | undefined {
     return this.#versions.get(version)
-  }
-
-  /** Resolves when the whole name is released; `null` if it is not being released. */
-  get ending(): Promise<unknown> | null {
-    return this.#end
   }
 
   /** See {@link ModelVersion.load}; resolves with the version. */
@@ -200,9 +196,9 @@ export class NamedModel {
 
   /** Ends all its versions; see {@link ModelVersion.end}. */
   end(destroy: boolean): Promise<unknown> {
-    const ending = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
-    ending.push(this.serving.close(destroy))
-    return (this.#end ??= Promise.all(ending))
+    const ends = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
+    ends.push(this.serving.close(destroy))
+    return (this.ending ??= Promise.all(ends))
   }
 
   /** Called when the model that serves a version, or its state, has changed. */
@@ -243,6 +239,10 @@ export class ModelVersion {
   readonly version: number
   /** The model that its requests go to. */
   serving!: Loaded
+  /** Whether no load holds this version: {@link serving} never served, or is released. */
+  isVacant = true
+  /** Resolves when the whole version is released; `null` if it is not being released. */
+  ending: Promise<void> | null = null
   readonly #named: NamedModel
   readonly #engine: EngineResources
   /** The release to wait for before anything is loaded. */
@@ -251,11 +251,8 @@ export class ModelVersion {
   #next: Loaded | null = null
   /** Replaced models that finish the requests they accepted. */
   readonly #replaced = new Set<Loaded>()
-  /** Whether {@link serving} never served, or is released. */
-  #vacant = true
   #loads = 0 // in progress or waiting
   #lastLoad: Promise<unknown> = Promise.resolve()
-  #end: Promise<void> | null = null
   /** What its loads have warned of; made with the first. */
   #ignored: IgnoredOptions | null = null
 
@@ -278,16 +275,6 @@ export class ModelVersion {
   get status(): ModelVersionStatus {
     const { state, failure, version } = this.serving
     return { version, state, failure, replacing: this.#next !== null }
-  }
-
-  /** Whether no load holds this version. */
-  get isVacant(): boolean {
-    return this.#vacant
-  }
-
-  /** Resolves when the whole version is released; `null` if it is not being released. */
-  get ending(): Promise<void> | null {
-    return this.#end
   }
 
   /**
@@ -319,7 +306,7 @@ export class ModelVersion {
   end(destroy: boolean): Promise<void> {
     const held = [this.serving, ...this.#replaced, ...(this.#next === null ? [] : [this.#next])]
     const released = Promise.all(held.map((model) => model.close(destroy)))
-    return (this.#end ??= released.then(() => this.#named.gone(this)))
+    return (this.ending ??= released.then(() => this.#named.gone(this)))
   }
 
   async #loadAfter(before: Promise<unknown>, config: ServableConfig, limits: LoadLimits): Promise<void> {
@@ -331,7 +318,7 @@ export class ModelVersion {
   async #load(config: ServableConfig, { signal, accept }: LoadLimits): Promise<void> {
     const room = this.#makeRoom(signal)
     if (room !== null) await room // without a wait the load starts, and is visible, at once
-    const old = this.#vacant ? null : this.serving
+    const old = this.isVacant ? null : this.serving
     const load: LoadFor = {
       changed: (event) => this.#changed(model, event),
       accept,
@@ -351,7 +338,7 @@ export class ModelVersion {
       if (this.#next === model) this.#next = null
       throw error
     }
-    this.#vacant = false
+    this.isVacant = false
     if (old !== null) this.#replace(old, model)
   }
 
@@ -365,7 +352,7 @@ export class ModelVersion {
 
   /** Releases earlier replaced models, and a failed one, before the load. */
   #makeRoom(signal: AbortSignal | undefined): Promise<void> | null {
-    const failed = !this.#vacant && this.serving.state === 'failed'
+    const failed = !this.isVacant && this.serving.state === 'failed'
     const inTheWay = failed ? [this.serving, ...this.#replaced] : [...this.#replaced]
     return inTheWay.length === 0 ? null : this.#release(inTheWay, signal)
   }
@@ -373,7 +360,7 @@ export class ModelVersion {
   async #release(inTheWay: readonly Loaded[], signal: AbortSignal | undefined): Promise<void> {
     const { serving } = this
     const released = Promise.all(inTheWay.map((model) => model.close(false))).then(() => {
-      if (inTheWay.includes(serving) && serving === this.serving) this.#vacant = true
+      if (inTheWay.includes(serving) && serving === this.serving) this.isVacant = true
       this.#leaveIfEmpty() // the load may have been aborted
     })
     await untilAborted(released, signal)
@@ -381,7 +368,7 @@ export class ModelVersion {
   }
 
   #leaveIfEmpty(): void {
-    if (this.#loads === 0 && this.#vacant && this.#end === null) this.#named.gone(this)
+    if (this.#loads === 0 && this.isVacant && this.ending === null) this.#named.gone(this)
   }
 
   #replace(old: Loaded, model: Loaded): void {
@@ -420,7 +407,7 @@ export class ModelVersion {
   }
 
   #checkNotEnded(): void {
-    if (this.#end !== null) throw closedWhileLoading(this.name)
+    if (this.ending !== null) throw closedWhileLoading(this.name)
   }
 }
 

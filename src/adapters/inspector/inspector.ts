@@ -224,7 +224,7 @@ export function startEvents(response: ServerResponse): void {
 }
 
 /** Answers with a status and a line of text. */
-export function refuse(
+function refuse(
   response: ServerResponse,
   status: number,
   why: string,

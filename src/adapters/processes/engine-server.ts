@@ -299,7 +299,7 @@ export class ServedMethods {
 
   /**
    * Processes that start with the same configuration load a model once: later clients share the loaded or
-   * loading model.
+   * loading model. A load without waiting clients is aborted.
    */
   async #load(
     name: string,
@@ -314,8 +314,13 @@ export class ServedMethods {
       config !== null &&
       known?.config === text &&
       (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
-    return {
-      version: (await this.#loaded(isShared ? known : this.#begin(key, name, config, text), signal)).version,
+    const load = isShared ? known : this.#begin(key, name, config, text)
+    load.waiting++
+    try {
+      const { version } = await untilAborted(load.loading, signal)
+      return { version }
+    } finally {
+      if (--load.waiting === 0 && load.model === null) load.stop.abort(signal?.reason) // no client wants it
     }
   }
 
@@ -334,16 +339,6 @@ export class ServedMethods {
       () => this.#loads.get(key) === load && this.#loads.delete(key),
     )
     return load
-  }
-
-  /** A load without waiting clients is aborted. */
-  async #loaded(load: SharedLoad, signal: AbortSignal | undefined): Promise<Model> {
-    load.waiting++
-    try {
-      return await untilAborted(load.loading, signal)
-    } finally {
-      if (--load.waiting === 0 && load.model === null) load.stop.abort(signal?.reason)
-    }
   }
 }
 
