@@ -218,11 +218,11 @@ const shortestSilenceMs = 5000
 
 /** The link of an engine, and of its models, to a serving process: connects, and again whenever that has gone. */
 class ServerLink {
-  /** The current connection, or the last one. */
+  /** The current connection, or the last one. {@link connected} makes the first, before anybody else has the link. */
   connection!: ClientConnection
-  /** As given. */
+  /** The path as given, for errors about what the caller did. */
   readonly #path: string
-  /** The same path, after this process has changed its working directory. */
+  /** The absolute path, as this process may change its working directory. */
   readonly #place: string
   readonly #address: string
   readonly #options: CheckedConnectOptions
