@@ -29,7 +29,7 @@ import type { ReportedOutputs } from './options/infer-options.ts'
 import { Model } from './model.ts'
 import {
   engineClosed,
-  NamedModel,
+  type NamedModel,
   type ModelRegistry,
   type ModelVersion,
   type ServableConfig,
@@ -222,8 +222,7 @@ export class InferenceEngine {
 
   async #unload(target: NamedModel | ModelVersion): Promise<void> {
     const { uses, host } = this.#resources
-    const refusal =
-      target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
+    const refusal = uses.refusal(target)
     if (refusal !== null) throw refusal
     await target.end(false)
     host.trim()

@@ -1,5 +1,5 @@
 import { outsideContext } from './base/async-context.ts'
-import { classify, classifyAlong, type Classification } from './engine/classification.ts'
+import { classify, type Classification } from './engine/classification.ts'
 import type { InferenceError } from './errors.ts'
 import type { ModelCapacity, ModelStatistics } from './observe/model-statistics.ts'
 import { checkInferOptions, type InferOptions, type ReportedOutputs } from './options/infer-options.ts'
@@ -280,10 +280,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     output?: OutputName<M>,
     axis?: number,
   ): Classification[][] | Classification[][][] {
-    const { metadata, labels } = this
-    return axis === undefined
-      ? classify(metadata, labels, { outputs, count, output })
-      : classifyAlong(axis, metadata, labels, { outputs, count, output })
+    return classify(this.metadata, this.labels, { outputs, count, output }, axis)
   }
 
   /** @internal Class names by output; available once it has `metadata`. */

@@ -172,7 +172,7 @@ describe('packages', () => {
   it('onnxruntime-node is known to the worker alone', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
       'adapters/transformers/accelerate.ts', // looks for the class of its sessions
-      'cli/signature.ts', // in the text that it writes
+      'cli/types.ts', // in the text that it writes
       'run/built-in-providers.ts', // looks for a file of it
       'run/executors/native/native-ort.ts', // looks for its library
       'run/worker-thread/onnxruntime.ts',

@@ -40,16 +40,17 @@ function failed(error: unknown, exitCodes: ExitCodes, explain: Explain): number 
     if (error.exitCode === 0) return 0 // help or version was asked for
     error.message = explain(error.message)
   }
-  const { exitCode, ...failure } = failureOf(error, exitCodes)
-  if (isOfCommander(error) && error.code === 'commander.help') return exitCode // help was shown: no command given
-  tellFailure({ ...failure, exitCode })
-  return exitCode
+  const failure = failureOf(error, exitCodes)
+  const wasHelp = isOfCommander(error) && error.code === 'commander.help' // shown, as no command was given
+  if (!wasHelp) tellFailure(failure)
+  return failure.exitCode
 }
 
 /** Prints a failure in one line, and as JSON if JSON was requested. */
-export function tellFailure({ exitCode, ...failure }: Failure): void {
-  if (wantsJson()) printJson({ error: failure })
-  tell({ ...failure, exitCode })
+export function tellFailure(failure: Failure): void {
+  const { code, message } = failure
+  if (wantsJson()) printJson({ error: { code, message } })
+  tell(failure)
 }
 
 /**

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, Option } from 'commander'
-import { EngineResources, modelsCompiled } from '../engine/engine-resources.ts'
+import { modelsCompiled, resourcesOf } from '../engine/engine-resources.ts'
 import { InferenceError } from '../errors.ts'
 import { defined } from '../options/plain-options.ts'
 import { readRepository } from '../features/triton-repository/read-repository.ts'
@@ -10,7 +10,6 @@ import { isFolder } from '../features/triton-repository/model-folder.ts'
 import { InferenceEngine, type EngineOptions, type ModelConfig } from '../index.ts'
 import type { Manifest } from '../models/compiled-models/entry.ts'
 import { settledAfterMs } from '../models/compiled-models/model-content.ts'
-import { resolveEngineOptions } from '../options/engine-options.ts'
 import { resolveConfig } from '../options/model-config.ts'
 import {
   failureOf,
@@ -55,7 +54,7 @@ export const compile = new Command('compile')
     }
     if (cache === undefined && process.env['ZEROHOP_CACHE'] === 'off')
       command.error('error: the cache is turned off by ZEROHOP_CACHE: name its folder with --cache <dir>')
-    const report = await (check ? checkModels(path, options) : compileModels(path, options))
+    const report = await reportOf(path, options, check)
     if (json) printJson(report)
     else process.stdout.write(reportText(report))
     if (!report.complete) process.exitCode = usualExitCodes.wrong
@@ -99,79 +98,54 @@ export interface CompileReport {
   readonly skipped: readonly { readonly model: string; readonly reason: string }[]
 }
 
-/** Compiles what is missing, one model after the other. */
-async function compileModels(path: string, options: EngineOptions): Promise<CompileReport> {
-  const { wanted, skipped, failures } = await wantedAt(path)
-  const folder = new Folder(options)
+/** Compiles what is missing, one model after the other, or only looks it up. */
+async function reportOf(path: string, options: EngineOptions, check: boolean): Promise<CompileReport> {
+  const { wanted, unsupported, failures } = await wantedAt(path)
   const engine = new InferenceEngine(options)
   const models: CompiledModel[] = []
   try {
-    await untilSettled(wanted)
+    if (!check) await untilSettled(wanted)
     for (const [index, each] of wanted.entries()) {
-      tellLine(`${labelOf(each)}: loading and compiling (${index + 1} of ${wanted.length})`)
-      models.push(await compileOne(each, engine, folder))
+      if (!check) tellLine(`${labelOf(each)}: loading and compiling (${index + 1} of ${wanted.length})`)
+      const looked = check ? lookUp(each, engine) : compileOne(each, engine)
+      models.push(await looked.catch((error: unknown) => failed(each, error)))
+    }
+    for (const failure of failures) tell(failureOf(failure))
+    return {
+      dir: engine.capabilities().cache.dir,
+      complete: failures.length === 0 && models.every(({ state }) => state !== 'missing'),
+      models,
+      skipped: [...unsupported, ...failures].map(({ model = '', message }) => ({ model, reason: message })),
     }
   } finally {
     await engine.close()
   }
-  return reportOf(folder.dir ?? engine.capabilities().cache.dir, models, skipped, failures)
 }
 
-async function compileOne(wanted: Wanted, engine: InferenceEngine, folder: Folder): Promise<CompiledModel> {
-  try {
-    const before = await folder.has(wanted)
-    if (before.isForOthers) return before.model
-    const startMs = performance.now()
-    const model = await engine.load(wanted.name, forOneInstance(wanted.config))
-    const { rows, how, reason } = await model.joiningKnown()
-    await modelsCompiled(engine)
-    const loadMs = performance.now() - startMs
-    await engine.unload(wanted.name)
-    const { model: after } = await folder.has(wanted)
-    return { ...after, loadMs, rows: { rows, how, reason }, wasThere: before.model.state !== 'missing' }
-  } catch (error) {
-    return failed(wanted, error)
-  }
+async function compileOne(wanted: Wanted, engine: InferenceEngine): Promise<CompiledModel> {
+  const before = await lookUp(wanted, engine)
+  if (before.reason === forOthers) return before
+  const startMs = performance.now()
+  const model = await engine.load(wanted.name, forOneInstance(wanted.config))
+  const { rows, how, reason } = await model.joiningKnown()
+  await modelsCompiled(engine)
+  const loadMs = performance.now() - startMs
+  await engine.unload(wanted.name)
+  const after = await lookUp(wanted, engine)
+  return { ...after, loadMs, rows: { rows, how, reason }, wasThere: before.state !== 'missing' }
 }
 
-/** Looks up all models in a folder, without loading them. */
-async function checkModels(path: string, options: EngineOptions): Promise<CompileReport> {
-  const { wanted, skipped, failures } = await wantedAt(path)
-  const folder = new Folder(options)
-  const models: CompiledModel[] = []
-  for (const each of wanted)
-    models.push(
-      await folder.has(each).then(
-        ({ model }) => model,
-        (error: unknown) => failed(each, error),
-      ),
-    )
-  return reportOf(folder.dir, models, skipped, failures)
-}
+/** The reason of a model that another processor runs, which may be absent here. */
+const forOthers = 'it does not run on the CPU alone'
 
-/** A folder of compiled models, as an engine with these options finds it. */
-class Folder {
-  readonly #resources: EngineResources
-
-  constructor(options: EngineOptions) {
-    this.#resources = new EngineResources(resolveEngineOptions(options))
-  }
-
-  get dir(): string | null {
-    return this.#resources.host.preparation.capability().dir
-  }
-
-  /** What it has of a model. `isForOthers`: another processor than the CPU runs it, which may be absent here. */
-  async has(wanted: Wanted): Promise<{ readonly model: CompiledModel; readonly isForOthers: boolean }> {
-    const { name } = wanted
-    const { devices, preparation } = this.#resources.host
-    const config = resolveConfig(name, wanted.config, this.#resources.pluginNames)
-    const runtime = await devices.runtimeWithoutPlace(name, config)
-    const found = await preparation.lookUp(name, config, runtime, new AbortController().signal)
-    if (!runtime.onCpuOnly)
-      return { model: described(wanted, 'as it is', 'it does not run on the CPU alone'), isForOthers: true }
-    return { model: ofEntry(wanted, found), isForOthers: false }
-  }
+/** What the folder has of a model, without loading it. */
+async function lookUp(wanted: Wanted, engine: InferenceEngine): Promise<CompiledModel> {
+  const { name } = wanted
+  const { host, pluginNames } = resourcesOf(engine)
+  const config = resolveConfig(name, wanted.config, pluginNames)
+  const runtime = await host.devices.runtimeWithoutPlace(name, config)
+  const found = await host.preparation.lookUp(name, config, runtime, new AbortController().signal)
+  return runtime.onCpuOnly ? ofEntry(wanted, found) : described(wanted, 'as it is', forOthers)
 }
 
 function ofEntry(wanted: Wanted, found: Manifest | string): CompiledModel {
@@ -199,12 +173,12 @@ function failed(wanted: Wanted, error: unknown): CompiledModel {
 /** The models of a repository without its ensembles, or the one in a file. */
 async function wantedAt(path: string): Promise<{
   readonly wanted: readonly Wanted[]
-  readonly skipped: readonly InferenceError[]
+  readonly unsupported: readonly InferenceError[]
   readonly failures: readonly InferenceError[]
 }> {
   if (!(await isFolder(path))) {
     const name = basename(path).replace(/\.(?:onnx|ort)$/, '')
-    return { wanted: [{ name, config: { path }, atField: (error) => error }], skipped: [], failures: [] }
+    return { wanted: [{ name, config: { path }, atField: (error) => error }], unsupported: [], failures: [] }
   }
   const { entries, unsupported, failures } = await readRepository(path)
   const wanted = entries.flatMap(({ name, configs, atField }) =>
@@ -212,7 +186,7 @@ async function wantedAt(path: string): Promise<{
       'steps' in config ? [] : [{ name, config: config as Wanted['config'], atField }],
     ),
   )
-  return { wanted, skipped: unsupported, failures }
+  return { wanted, unsupported, failures }
 }
 
 /** With one instance of each group, and without searches: that changes nothing of the compiled form. */
@@ -226,18 +200,6 @@ async function untilSettled(wanted: readonly Wanted[]): Promise<void> {
   const changedAt = wanted.map(({ config }) => statSync(config.path, { throwIfNoEntry: false })?.ctimeMs ?? 0)
   const leftMs = Math.max(0, ...changedAt) + settledAfterMs + 1 - Date.now()
   if (leftMs > 0) await sleep(Math.min(leftMs, settledAfterMs))
-}
-
-function reportOf(
-  dir: string | null,
-  models: readonly CompiledModel[],
-  unsupported: readonly InferenceError[],
-  failures: readonly InferenceError[],
-): CompileReport {
-  for (const failure of failures) tell(failureOf(failure))
-  const skipped = [...unsupported, ...failures].map(({ model = '', message }) => ({ model, reason: message }))
-  const complete = failures.length === 0 && models.every(({ state }) => state !== 'missing')
-  return { dir, complete, models, skipped }
 }
 
 const labelOf = ({ name, config }: Wanted): string =>

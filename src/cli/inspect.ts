@@ -23,11 +23,13 @@ import {
   completed,
   leavesOutShapes,
   leavesOutTypes,
+  openingLimitMs,
+  openModel,
   readModelFile,
   withShapes,
   type ModelValues,
+  type OpenedModel,
 } from './model-file.ts'
-import { openingLimitMs, openModel, type OpenedModel } from './open-in-child.ts'
 
 interface InspectOptions {
   readonly run: boolean
@@ -302,14 +304,13 @@ function shownBatching({ batchable, reason, maxBatchSize }: Batching): string {
   return `${word}: ${reason}${batchable === null ? `. What settles it: ${maxBatchSize === null ? '--run, ' : ''}dims (inputs: [{ name, dims }]), warm-up samples, or maxBatchSize` : ''}`
 }
 
-function refused({ native, binding }: Inspection['executors']): string[] {
-  const lines = [...refusedBy('native', native), ...refusedBy('binding', binding)]
+function refused(executors: Inspection['executors']): string[] {
+  const lines = Object.entries(executors).flatMap(([executor, { reason, leftOut }]) =>
+    reason === null
+      ? leftOut.map(({ name, type }) => `output ${line(name)} (${type}), with executor: '${executor}'`)
+      : [`the model, with executor: '${executor}': ${line(reason, 2 * mostText)}`],
+  )
   return lines.length === 0 ? ['nothing'] : lines
-}
-
-function refusedBy(executor: string, { reason, leftOut }: Serving): string[] {
-  if (reason !== null) return [`the model, with executor: '${executor}': ${line(reason, 2 * mostText)}`]
-  return leftOut.map(({ name, type }) => `output ${line(name)} (${type}), with executor: '${executor}'`)
 }
 
 function opened({ opened: executor }: Inspection): string[] {

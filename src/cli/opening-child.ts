@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
 import { openNativeOrt } from '../run/executors/native/native-ort.ts'
 import { switchOffTelemetry } from '../run/telemetry.ts'
-import type { OpeningAnswer } from './open-in-child.ts'
+import type { OpeningAnswer } from './model-file.ts'
 
 /** How long to wait for the check of rows. */
 const checkLimitMs = 10_000

@@ -5,22 +5,22 @@ import { InferenceError, invalidArgument, listNames } from '../errors.ts'
 import { defined } from '../options/plain-options.ts'
 import { readRepository } from '../features/triton-repository/read-repository.ts'
 import { isFolder, type RepositoryEntry } from '../features/triton-repository/model-folder.ts'
-import type { ValueMetadata, ModelConfig, PipelineConfig, PipelineInput, PipelineOutput } from '../index.ts'
+import type {
+  ElementType,
+  ModelConfig,
+  PipelineConfig,
+  PipelineInput,
+  PipelineOutput,
+  ValueMetadata,
+} from '../index.ts'
 import { resolveConfig } from '../options/model-config.ts'
 import { namedInputs } from '../options/session-options.ts'
 import { shapeTensors } from '../request/shaped-tensors.ts'
-import { notStackable } from '../tensor/metadata.ts'
-import { isElementType } from '../tensor/tensor.ts'
-import { failureOf, tell, tellLine, isSameFile } from './command-line.ts'
+import { bindingCarrier, notStackable, shownShape } from '../tensor/metadata.ts'
+import { isElementType, isRawType, numericTypes, storageOf } from '../tensor/tensor.ts'
+import { valueTypeOf, type ValueType } from '../tensor/values.ts'
+import { escaped, failureOf, isSameFile, oneLine, tell, tellLine } from './command-line.ts'
 import { readValues } from './model-file.ts'
-import {
-  signatureName,
-  signatureSource,
-  namesInUse,
-  type SignatureValue,
-  repositorySource,
-  type NamedSubject,
-} from './signature.ts'
 
 interface TypesOptions {
   readonly name?: string
@@ -34,7 +34,7 @@ export const types = new Command('types')
     "write TypeScript types of a model's inputs and outputs, for engine.load<M>(), or of all models of a repository",
   )
   .argument('<model>', 'path of an .onnx or .ort file, or the folder of a Triton model repository')
-  .option('-n, --name <name>', 'name of the interface (default: from the file name)', interfaceName)
+  .option('-n, --name <name>', 'name of the interface (default: from the file name)', checkedName)
   .addOption(
     new Option('-i, --image <input>', 'input with the option `image`, which takes encoded images; repeatable')
       .argParser((name: string, before: readonly string[]) => [...before, name])
@@ -122,7 +122,7 @@ async function write(source: string, out: string | undefined): Promise<void> {
   else await writeFile(out, source)
 }
 
-function interfaceName(name: string): string {
+function checkedName(name: string): string {
   if (!/^[A-Z_$][\w$]*$/.test(name))
     throw new InvalidArgumentError('Expected the name of an interface, such as ResNet50.')
   if (namesInUse.includes(name)) throw new InvalidArgumentError('The written file uses that name itself.')
@@ -185,4 +185,182 @@ function ensembleSubject(model: string, { inputs, outputs, maxBatchSize = 0 }: P
   const optional = asked.some((input) => input.optional)
   const given = (outputs as readonly PipelineOutput[]).map((output) => ({ ...valueOf(output), optional }))
   return { model, file: `${model}/config.pbtxt`, inputs: asked, outputs: given, maxBatchSize, byRow }
+}
+
+/** What callers may give instead of a tensor. */
+function bareData(type: ElementType): string {
+  return type === 'string' ? 'string | readonly string[]' : storageOf(type).name
+}
+
+/** Names used in an interface's text, which therefore no interface may have. */
+const namesInUse: readonly string[] = [
+  'ModelSignature',
+  'RawTensor',
+  'TypedTensor',
+  'Record',
+  'Map',
+  ...new Set(numericTypes.map(bareData)),
+]
+
+/** An input or output of requests. */
+interface SignatureValue extends ValueMetadata {
+  /** Whether a request may omit it, or an answer may lack it. */
+  readonly optional?: boolean
+  /** Whether it also accepts an encoded image. */
+  readonly image?: boolean
+}
+
+/** A model for which an interface is written. */
+interface SignatureSubject {
+  readonly inputs: readonly SignatureValue[]
+  readonly outputs: readonly SignatureValue[]
+  /** 0: requests are never joined. `null`: a load finds out. */
+  readonly maxBatchSize: number | null
+  /** Whether data without dims is one row. Default: true if the shapes let requests be joined. */
+  readonly byRow?: boolean
+}
+
+/** The source text of an interface, for `engine.load<Name>()`. */
+function interfaceSource(
+  name: string,
+  file: string,
+  { inputs, outputs, maxBatchSize, byRow }: SignatureSubject,
+): string {
+  const stackable = notStackable({ inputs, outputs }) === null
+  const plain = [...inputs, ...outputs].every(({ type }) => bindingCarrier.carries(type))
+  const executor = plain ? '' : "; served with `executor: 'native'`"
+  const asked = inputs.map((input) => ({
+    ...input,
+    optional: input.optional === true || valueTypeOf(input.type)!.kind === 'optional',
+  }))
+  const given = members(asked, (input) => inputType(input, byRow ?? stackable))
+  const answered = members(outputs, ({ type }) => typeText(valueTypeOf(type)!))
+  return `/** Inputs and outputs of \`${comment(file)}\`; ${batching(maxBatchSize, stackable)}${executor}. */
+export interface ${name} extends ModelSignature {
+  inputs: ${given}
+  outputs: ${answered}
+}
+`
+}
+
+function batching(maxBatchSize: number | null, stackable: boolean): string {
+  if (maxBatchSize === null)
+    return stackable ? 'requests share runs where its rows are independent' : 'each request is its own run'
+  return maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
+}
+
+function inputType(input: SignatureValue, byRow: boolean): string {
+  const { type, image } = input
+  const types = [typeText(valueTypeOf(type)!)]
+  if (isElementType(type) && takesBareData(input, byRow)) types.push(bareData(type))
+  if (image && !types.includes('Uint8Array')) types.push('Uint8Array')
+  return types.join(' | ')
+}
+
+/** A type in TypeScript, the same for inputs and outputs. */
+function typeText(type: ValueType): string {
+  if (type.kind === 'tensor')
+    return isRawType(type.element) ? `RawTensor<'${type.element}'>` : `TypedTensor<'${type.element}'>`
+  if (type.kind === 'optional') return `${typeText(type.item)} | null`
+  if (type.kind === 'seq')
+    return type.item.kind === 'optional' ? `(${typeText(type.item)})[]` : `${typeText(type.item)}[]`
+  const entry =
+    type.value === 'string'
+      ? 'string'
+      : type.value === 'int64' || type.value === 'uint64'
+        ? 'bigint'
+        : 'number'
+  return type.key === 'string' ? `Record<string, ${entry}>` : `Map<bigint, ${entry}>`
+}
+
+/** Whether data without dims can be one row or the whole input: the dims of one row must be fixed. */
+function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
+  return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
+}
+
+function members(values: readonly SignatureValue[], typeOf: (value: SignatureValue) => string): string {
+  const lines = values.map((value) => {
+    const { name, type, shape, optional = false } = value
+    const text = isElementType(type) ? ` ${comment(shownShape(shape))}` : ''
+    return `    /** ${type}${text} */\n    ${key(name)}${optional ? '?' : ''}: ${typeOf(value)}\n`
+  })
+  return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
+}
+
+function key(name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)
+}
+
+/** A text as a property name. */
+function quoted(name: string): string {
+  return `'${escaped(JSON.stringify(name)).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
+}
+
+function comment(text: string): string {
+  return oneLine(text.replaceAll('*/', '*\\/')).replace(/\s+/g, ' ')
+}
+
+/** Name of the interface that maps a repository's model names to their interfaces. */
+const mapName = 'Models'
+
+/** The source text of a module with the interface of one model. */
+export function signatureSource(name: string, file: string, subject: SignatureSubject): string {
+  return moduleSource('the model', [interfaceSource(name, file, subject)])
+}
+
+/** A model of a repository. */
+interface NamedSubject extends SignatureSubject {
+  readonly model: string
+  /** The file's name in the comment. */
+  readonly file: string
+}
+
+/** The source text for all models of a repository, with a map from their names to the interfaces. */
+function repositorySource(subjects: readonly NamedSubject[]): string {
+  const names = uniqueNames(subjects.map(({ model }) => model))
+  const interfaces = subjects.map((subject, index) => interfaceSource(names[index]!, subject.file, subject))
+  const entries = subjects.map(({ model }, index) => `  ${quoted(model)}: ${names[index]}\n`)
+  const map = `/** By the names of the models: \`engine.model<${mapName}['name']>('name')\`. */\nexport interface ${mapName} {\n${entries.join('')}}\n`
+  return moduleSource('a model', [...interfaces, map])
+}
+
+/** @param what the text depends on. */
+function moduleSource(what: string, parts: readonly string[]): string {
+  const body = parts.join('\n')
+  const uses = (name: string) => body.includes(`${name}<`)
+  // onnxruntime-node is part of every installation, and this library uses its tensors.
+  const tensors = uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''
+  return `// Written by \`zerohop types\`; write it anew when ${what} changes.
+${tensors}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
+
+${body}`
+}
+
+/**
+ * A name for a model's interface, from its file or, in a repository (`resnet-50/1/model.onnx`), from its
+ * folder: `Resnet50`.
+ */
+export function signatureName(path: string): string {
+  const parts = path.split(/[/\\]/).filter((part) => part !== '' && part !== '.' && part !== '..')
+  const names = parts.map((part) => part.replace(/\.(?:onnx|ort)$/, ''))
+  const telling = names.findLast((part) => part !== 'model' && !/^\d+$/.test(part))
+  return interfaceName(telling ?? '')
+}
+
+function interfaceName(text: string, taken = namesInUse): string {
+  const words = text.match(/[A-Za-z0-9]+/g) ?? []
+  const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
+  return /^[A-Z]/.test(name) && !taken.includes(name) ? name : `Model${name}`
+}
+
+/** Adds numbers to names that would otherwise be equal. */
+function uniqueNames(models: readonly string[]): string[] {
+  const taken = new Set([...namesInUse, mapName])
+  return models.map((model) => {
+    const plain = interfaceName(model, [...namesInUse, mapName])
+    let name = plain
+    for (let number = 2; taken.has(name); number++) name = `${plain}_${number}`
+    taken.add(name)
+    return name
+  })
 }

@@ -38,20 +38,25 @@ interface Scores {
  * The classes with the highest scores, for each row; of equal scores the lower index comes first, and NaN is last.
  *
  * @param labels by output.
+ * @param axis the dimension of the output that counts its classes, for the classes of each position of a row: each
+ * token, each pixel; negative values count from the last, -1.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function classify(
   metadata: ModelMetadata,
   labels: ReadonlyMap<string, readonly string[]>,
   classified: Classified,
-): Classification[][] {
-  return doAll(classifyPieces(metadata, labels, classified))
+  axis: number | undefined,
+): Classification[][] | Classification[][][] {
+  return axis === undefined
+    ? doAll(classifyPieces(metadata, labels, classified))
+    : classifyAlong(axis, metadata, labels, classified)
 }
 
 /** Comparisons of one piece. */
 const pieceSteps = 2 ** 13
 
-/** As {@link classify}, in pieces. */
+/** As {@link classify} without an axis, in pieces. */
 export function* classifyPieces(
   metadata: ModelMetadata,
   labels: ReadonlyMap<string, readonly string[]>,
@@ -67,13 +72,7 @@ export function* classifyPieces(
   return found
 }
 
-/**
- * As {@link classify}, for each position of a row: each token, each pixel.
- *
- * @param axis the dimension of the output that counts its classes; negative values count from the last, -1.
- * @throws InferenceError `ERR_INVALID_ARG`.
- */
-export function classifyAlong(
+function classifyAlong(
   axis: number,
   metadata: ModelMetadata,
   labels: ReadonlyMap<string, readonly string[]>,

@@ -5,7 +5,7 @@ import { isPipeline, resolvePipelineConfig } from '../options/pipeline-config.ts
 import { InferenceError, invalidArgument, listNames } from '../errors.ts'
 import { filePath } from '../base/files.ts'
 import type { EngineResources } from './engine-resources.ts'
-import type { LoadLimits, ModelVersion, NamedModel } from './model-registry.ts'
+import type { LoadedVersion, LoadLimits, ModelVersion, NamedModel } from './model-registry.ts'
 import {
   loadError,
   modelNames,
@@ -181,7 +181,7 @@ export class EngineRepositories {
       },
       unload: async (name, version) => {
         const left = models.get(name)?.version(version)
-        const refusal = left === undefined ? null : this.#engine.uses.refusalOf(left)
+        const refusal = left === undefined ? null : this.#engine.uses.refusal(left)
         if (refusal !== null) throw refusal // do not wait: it may reappear, or the pipeline may be loaded without it
         await this.#unload(left)
       },
@@ -198,11 +198,6 @@ export class EngineRepositories {
       reportOf([...(await absentModels(path, names)), ...problems]),
     )
   }
-}
-
-interface LoadedVersion {
-  readonly named: NamedModel
-  readonly version: ModelVersion
 }
 
 /** The errors of requested models that do not exist yet. */

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { KeepAlive, systemClock } from '../base/clock.ts'
 import { checkPlatform } from '../base/platform.ts'
 import { invalidArgument } from '../errors.ts'
@@ -20,14 +21,7 @@ import { checkRecording } from '../options/method-options.ts'
 import type { Capabilities } from '../run/devices.ts'
 import type { EngineRepositories } from './engine-repositories.ts'
 import type { ModelState } from './loaded.ts'
-import {
-  engineClosed,
-  ModelRegistry,
-  ModelUses,
-  type NamedModel,
-  type ServableConfig,
-} from './model-registry.ts'
-import { resolve } from 'node:path'
+import { engineClosed, ModelRegistry, ModelUses, type NamedModel } from './model-registry.ts'
 
 /** The result of {@link InferenceEngine.stats}. */
 export interface EngineStatistics {
@@ -186,21 +180,14 @@ export function noteResources(engine: object, resources: EngineResources): void 
 }
 
 /**
- * The observers of an engine.
+ * The resources of an engine.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for anything else.
  */
-export function observersOf(engine: unknown): Observers {
-  return resourcesOf(engine).observers
-}
-
-/**
- * The repositories of an engine.
- *
- * @throws InferenceError `ERR_INVALID_ARG` for anything else.
- */
-export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
-  return resourcesOf(engine).repositories
+export function resourcesOf(engine: unknown): EngineResources {
+  const resources = typeof engine === 'object' && engine !== null ? byEngine.get(engine) : undefined
+  if (resources === undefined) throw invalidArgument('engine', 'an InferenceEngine', engine)
+  return resources
 }
 
 /**
@@ -212,17 +199,6 @@ export function repositoriesOf(engine: unknown): Promise<EngineRepositories> {
 export function modelsCompiled(engine: unknown): Promise<void> {
   const { keepAlive, host } = resourcesOf(engine)
   return keepAlive.during(host.preparation.sealed())
-}
-
-/** The configuration of a model version, with defaults. */
-export function configOf(engine: unknown, name: string, version: number): ServableConfig {
-  return resourcesOf(engine).models.findTarget(name, version).serving.config
-}
-
-function resourcesOf(engine: unknown): EngineResources {
-  const resources = typeof engine === 'object' && engine !== null ? byEngine.get(engine) : undefined
-  if (resources === undefined) throw invalidArgument('engine', 'an InferenceEngine', engine)
-  return resources
 }
 
 /** The arrival recordings of an engine, which end with it. */

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { ModelState } from './loaded.ts'
-import { bindingCarrier, shownShape, type ValueMetadata } from '../tensor/metadata.ts'
+import type { Loaded, ModelState } from './loaded.ts'
+import { bindingCarrier, shownShape, type ModelMetadata } from '../tensor/metadata.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import type { ModelSource } from '../options/model-source.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
@@ -275,10 +275,7 @@ function unloadable(
  */
 export function checkRowBytes(
   model: string,
-  {
-    inputs,
-    outputs,
-  }: { readonly inputs: readonly ValueMetadata[]; readonly outputs: readonly ValueMetadata[] },
+  { inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>,
   usableBytes: number,
 ): void {
   const mostBytes = Math.min(mostTensorBytes, usableBytes)
@@ -319,18 +316,7 @@ const nextStep: Partial<Record<ModelState, string>> = {
 }
 
 /** The error for a request to a model that is not ready. */
-export function notReady(
-  model: string,
-  {
-    state,
-    failure,
-    engine,
-  }: {
-    readonly state: ModelState
-    readonly failure: string | null
-    readonly engine: { readonly models: { readonly closed: boolean } }
-  },
-): InferenceError {
+export function notReady(model: string, { state, failure, engine }: Loaded): InferenceError {
   const closed = state === 'draining' || state === 'closed'
   const why = failure === null ? '' : `: ${failure}`
   const again = engine.models.closed ? 'So is its engine: make a new InferenceEngine.' : 'Load it again.'

@@ -69,24 +69,15 @@ export class ModelRegistry {
    *
    * @throws the errors of that; InferenceError `ERR_CLOSED` once {@link close} was called.
    */
-  async load(
-    name: string,
-    config: ServableConfig,
-    limits: LoadLimits,
-  ): Promise<{ named: NamedModel; version: ModelVersion }> {
+  async load(name: string, config: ServableConfig, limits: LoadLimits): Promise<LoadedVersion> {
     if (this.closed) throw engineClosed()
-    const present = this.#named.get(name)
-    const isFree = present === undefined || present.ending !== null
-    const named = isFree ? this.#succeed(name, present) : present
+    let named = this.#named.get(name)
+    if (named === undefined || named.ending !== null) {
+      if (named !== undefined) this.#unnamed.add(named)
+      named = new NamedModel(name, this.#engine, named?.ending ?? null)
+      this.#named.set(name, named)
+    }
     return { named, version: await named.load(config, limits) }
-  }
-
-  /** @param ending the model of that name that is being released. */
-  #succeed(name: string, ending: NamedModel | undefined): NamedModel {
-    const named = new NamedModel(name, this, this.#engine, ending?.ending ?? null)
-    if (ending !== undefined) this.#unnamed.add(ending)
-    this.#named.set(name, named)
-    return named
   }
 
   /** Ends all models. May be called more than once. */
@@ -132,6 +123,12 @@ export class ModelRegistry {
   }
 }
 
+/** What a load resolves with. */
+export interface LoadedVersion {
+  readonly named: NamedModel
+  readonly version: ModelVersion
+}
+
 /** The error for a call on a closed engine. */
 export function engineClosed(): InferenceError {
   return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
@@ -142,26 +139,20 @@ export class NamedModel {
   readonly name: string
   /** The newest ready version; if none is ready, the newest; if none is left, the last one. */
   serving!: Loaded
-  readonly #registry: ModelRegistry
+  /** Resolves when the whole name is released; `null` if it is not being released. */
+  ending: Promise<unknown> | null = null
   readonly #engine: EngineResources
   readonly #versions = new Map<number, ModelVersion>()
   /** Versions that are being released, whose numbers others have taken. */
   readonly #leaving = new Set<ModelVersion>()
   /** Releases that must finish first: earlier models of this name. */
   #after: Promise<unknown> | null
-  #end: Promise<unknown> | null = null
 
   /** @param after the releases to wait for before anything is loaded; `null` for none. */
-  constructor(
-    name: string,
-    registry: ModelRegistry,
-    engine: EngineResources,
-    after: Promise<unknown> | null,
-  ) {
+  constructor(name: string, engine: EngineResources, after: Promise<unknown> | null) {
     this.name = name
     this.#after = after
     void after?.then(() => (this.#after = null))
-    this.#registry = registry
     this.#engine = engine
   }
 
@@ -180,26 +171,16 @@ export class NamedModel {
     return this.#versions.get(version)
   }
 
-  /** Resolves when the whole name is released; `null` if it is not being released. */
-  get ending(): Promise<unknown> | null {
-    return this.#end
-  }
-
   /** See {@link ModelVersion.load}; resolves with the version. */
   async load(config: ServableConfig, limits: LoadLimits): Promise<ModelVersion> {
     const number = config.version ?? defaultVersion
-    const present = this.#versions.get(number)
-    const isFree = present === undefined || present.ending !== null
-    const version = isFree ? this.#succeed(number, present) : present
+    let version = this.#versions.get(number)
+    if (version === undefined || version.ending !== null) {
+      if (version !== undefined) this.#leaving.add(version)
+      version = new ModelVersion(number, this, this.#engine, version?.ending ?? this.#after)
+      this.#versions.set(number, version)
+    }
     await version.load(config, limits)
-    return version
-  }
-
-  /** @param ending the version of that number that is being released. */
-  #succeed(number: number, ending: ModelVersion | undefined): ModelVersion {
-    const version = new ModelVersion(number, this, this.#engine, ending?.ending ?? this.#after)
-    if (ending !== undefined) this.#leaving.add(ending)
-    this.#versions.set(number, version)
     return version
   }
 
@@ -215,9 +196,9 @@ export class NamedModel {
 
   /** Ends all its versions; see {@link ModelVersion.end}. */
   end(destroy: boolean): Promise<unknown> {
-    const ending = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
-    ending.push(this.serving.close(destroy))
-    return (this.#end ??= Promise.all(ending))
+    const ends = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
+    ends.push(this.serving.close(destroy))
+    return (this.ending ??= Promise.all(ends))
   }
 
   /** Called when the model that serves a version, or its state, has changed. */
@@ -225,22 +206,17 @@ export class NamedModel {
     const all = this.all()
     const isIn = (state: ModelState) => all.find(({ serving }) => serving.state === state)
     // While the engine closes, draining models still serve pipelines until those end.
-    const newest = isIn('ready') ?? (this.#registry.closed ? isIn('draining') : undefined) ?? all[0]
+    const newest = isIn('ready') ?? (this.#engine.models.closed ? isIn('draining') : undefined) ?? all[0]
     if (newest !== undefined) this.serving = newest.serving
   }
 
   /** Called when nothing is loaded as this version any more. */
   gone(version: ModelVersion): void {
     this.#leaving.delete(version)
-    if (this.#registry.closed && !version.isVacant) return
+    if (this.#engine.models.closed && !version.isVacant) return
     if (this.#versions.get(version.version) === version) this.#versions.delete(version.version)
     this.changed()
-    if (this.#versions.size === 0 && this.#leaving.size === 0) this.#registry.gone(this)
-  }
-
-  /** See {@link ModelRegistry.leaving}. */
-  leaving(released: Promise<void>): void {
-    this.#registry.leaving(released)
+    if (this.#versions.size === 0 && this.#leaving.size === 0) this.#engine.models.gone(this)
   }
 }
 
@@ -263,6 +239,10 @@ export class ModelVersion {
   readonly version: number
   /** The model that its requests go to. */
   serving!: Loaded
+  /** Whether no load holds this version: {@link serving} never served, or is released. */
+  isVacant = true
+  /** Resolves when the whole version is released; `null` if it is not being released. */
+  ending: Promise<void> | null = null
   readonly #named: NamedModel
   readonly #engine: EngineResources
   /** The release to wait for before anything is loaded. */
@@ -271,11 +251,8 @@ export class ModelVersion {
   #next: Loaded | null = null
   /** Replaced models that finish the requests they accepted. */
   readonly #replaced = new Set<Loaded>()
-  /** Whether {@link serving} never served, or is released. */
-  #vacant = true
   #loads = 0 // in progress or waiting
   #lastLoad: Promise<unknown> = Promise.resolve()
-  #end: Promise<void> | null = null
   /** What its loads have warned of; made with the first. */
   #ignored: IgnoredOptions | null = null
 
@@ -298,16 +275,6 @@ export class ModelVersion {
   get status(): ModelVersionStatus {
     const { state, failure, version } = this.serving
     return { version, state, failure, replacing: this.#next !== null }
-  }
-
-  /** Whether no load holds this version. */
-  get isVacant(): boolean {
-    return this.#vacant
-  }
-
-  /** Resolves when the whole version is released; `null` if it is not being released. */
-  get ending(): Promise<void> | null {
-    return this.#end
   }
 
   /**
@@ -339,7 +306,7 @@ export class ModelVersion {
   end(destroy: boolean): Promise<void> {
     const held = [this.serving, ...this.#replaced, ...(this.#next === null ? [] : [this.#next])]
     const released = Promise.all(held.map((model) => model.close(destroy)))
-    return (this.#end ??= released.then(() => this.#named.gone(this)))
+    return (this.ending ??= released.then(() => this.#named.gone(this)))
   }
 
   async #loadAfter(before: Promise<unknown>, config: ServableConfig, limits: LoadLimits): Promise<void> {
@@ -351,7 +318,7 @@ export class ModelVersion {
   async #load(config: ServableConfig, { signal, accept }: LoadLimits): Promise<void> {
     const room = this.#makeRoom(signal)
     if (room !== null) await room // without a wait the load starts, and is visible, at once
-    const old = this.#vacant ? null : this.serving
+    const old = this.isVacant ? null : this.serving
     const load: LoadFor = {
       changed: (event) => this.#changed(model, event),
       accept,
@@ -371,7 +338,7 @@ export class ModelVersion {
       if (this.#next === model) this.#next = null
       throw error
     }
-    this.#vacant = false
+    this.isVacant = false
     if (old !== null) this.#replace(old, model)
   }
 
@@ -385,7 +352,7 @@ export class ModelVersion {
 
   /** Releases earlier replaced models, and a failed one, before the load. */
   #makeRoom(signal: AbortSignal | undefined): Promise<void> | null {
-    const failed = !this.#vacant && this.serving.state === 'failed'
+    const failed = !this.isVacant && this.serving.state === 'failed'
     const inTheWay = failed ? [this.serving, ...this.#replaced] : [...this.#replaced]
     return inTheWay.length === 0 ? null : this.#release(inTheWay, signal)
   }
@@ -393,7 +360,7 @@ export class ModelVersion {
   async #release(inTheWay: readonly Loaded[], signal: AbortSignal | undefined): Promise<void> {
     const { serving } = this
     const released = Promise.all(inTheWay.map((model) => model.close(false))).then(() => {
-      if (inTheWay.includes(serving) && serving === this.serving) this.#vacant = true
+      if (inTheWay.includes(serving) && serving === this.serving) this.isVacant = true
       this.#leaveIfEmpty() // the load may have been aborted
     })
     await untilAborted(released, signal)
@@ -401,7 +368,7 @@ export class ModelVersion {
   }
 
   #leaveIfEmpty(): void {
-    if (this.#loads === 0 && this.#vacant && this.#end === null) this.#named.gone(this)
+    if (this.#loads === 0 && this.isVacant && this.ending === null) this.#named.gone(this)
   }
 
   #replace(old: Loaded, model: Loaded): void {
@@ -436,11 +403,11 @@ export class ModelVersion {
     const released = loading
       .then(() => model.close(true)) // it became ready at the same moment
       .catch(() => {}) // its failure is expected
-    this.#named.leaving(released)
+    this.#engine.models.leaving(released)
   }
 
   #checkNotEnded(): void {
-    if (this.#end !== null) throw closedWhileLoading(this.name)
+    if (this.ending !== null) throw closedWhileLoading(this.name)
   }
 }
 
@@ -449,13 +416,6 @@ interface Use {
   readonly pipeline: string
   readonly model: string
   readonly version: number | undefined
-}
-
-/** A version of a model, with all versions of its name. */
-interface UsedVersion {
-  readonly name: string
-  readonly version: number
-  readonly versions: readonly ModelVersionStatus[]
 }
 
 /** Which pipelines use which models as steps. A model in use may be replaced but not unloaded. */
@@ -502,13 +462,11 @@ export class ModelUses {
     return [...new Set(this.#all().flatMap((use) => (use.model === model ? [use.pipeline] : [])))]
   }
 
-  /**
-   * Why a name, or one version of it, cannot be unloaded; `null` if it can.
-   *
-   * @param version the version to unload; `undefined` for all of them.
-   * @param isLast whether no other version would be left to serve.
-   */
-  refusal(model: string, version: number | undefined, isLast: boolean): InferenceError | null {
+  /** Why a name, or one version of it, cannot be unloaded; `null` if it can. */
+  refusal(target: NamedModel | ModelVersion): InferenceError | null {
+    const { name: model, versions } = target
+    const version = target instanceof ModelVersion ? target.version : undefined
+    const isLast = !versions.some((other) => other.version !== version && other.state === 'ready')
     const touched = this.#all().filter(
       (use) =>
         use.model === model &&
@@ -526,18 +484,9 @@ export class ModelUses {
     })
   }
 
-  /** As {@link refusal}, for a version. */
-  refusalOf({ name, version, versions }: UsedVersion): InferenceError | null {
-    return this.refusal(
-      name,
-      version,
-      !versions.some((other) => other.version !== version && other.state === 'ready'),
-    )
-  }
-
   /** Resolves when a version can be unloaded. */
-  async whenFree(used: UsedVersion): Promise<void> {
-    while (this.refusalOf(used) !== null) await new Promise<void>((resolve) => this.#onRelease.push(resolve))
+  async whenFree(version: ModelVersion): Promise<void> {
+    while (this.refusal(version) !== null) await new Promise<void>((resolve) => this.#onRelease.push(resolve))
   }
 
   #all(): Use[] {

@@ -92,9 +92,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
     options?: StreamInferOptions<Name>,
   ): Promise<WantedOutputs<M, Name>>
   infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
-    return this.#end === null
-      ? this.#infer(feeds, options, false)
-      : this.#served.counts.refuse(this.#ended('has ended'))
+    return this.#infer(feeds, options, false)
   }
 
   /**
@@ -110,11 +108,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   ): Promise<WantedOutputs<M, Name>>
   end(): Promise<void>
   end(feeds?: M['inputs'], options?: StreamInferOptions): Promise<unknown> {
-    if (feeds !== undefined) {
-      return this.#end === null
-        ? this.#infer(feeds, options, true)
-        : this.#served.counts.refuse(this.#ended('has ended'))
-    }
+    if (feeds !== undefined) return this.#infer(feeds, options, true)
     this.#end ??= this.#started ? this.#sequences.end(this.id, this) : Promise.resolve()
     return this.#end.then(() => {})
   }
@@ -127,6 +121,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   #infer(feeds: unknown, options: object | undefined, end: boolean): Promise<Answer> {
     const { state } = this.#loaded
     try {
+      if (this.#end !== null) throw this.#ended('has ended')
       if (this.#target.serving !== this.#loaded && this.#started)
         throw this.#ended('began on a model that has since been replaced')
       if (state !== 'ready') throw this.#ended(`has ended, as its model is ${state}`)

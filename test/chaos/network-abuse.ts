@@ -13,13 +13,13 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { loadBinding } from '../../src/native/addon.ts'
+import { greetNatively } from '../../src/adapters/processes/client-connection.ts'
 import {
   frameKinds,
   frameOf,
   messageText,
   protocolVersion,
   textFrame,
-  greetNatively,
 } from '../../src/adapters/processes/messages.ts'
 import { SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'

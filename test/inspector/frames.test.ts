@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { BatchWatch, FrameSource, latencyWindow } from '../../src/adapters/inspector/frame-source.ts'
 import { LatencyHistogram } from '../../src/observe/model-stats.ts'
-import { observersOf } from '../../src/engine/engine-resources.ts'
+import { resourcesOf } from '../../src/engine/engine-resources.ts'
 import type { ObservedBatch, ObservedModel } from '../../src/observe/request-observer.ts'
 import { FrameHistory, modelKey } from '../../packages/perf/src/inspector-page/page/live-charts.ts'
 import { identity } from '../models/small.ts'
@@ -85,7 +85,7 @@ describe('what is kept of batches', () => {
 describe('frames of an engine', () => {
   it('have all versions that there are, pipelines as such, and nothing of what was unloaded', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
-    const frames = new FrameSource(engine, observersOf(engine), 1000)
+    const frames = new FrameSource(engine, resourcesOf(engine).observers, 1000)
     expect(frames.next()).toMatchObject({ models: [], workers: [], staging: [] })
     for (const version of [1, 2]) await engine.load('pairs', { path: identity('float32'), version })
     await loadNumber(engine, 'twice', (x) => 2 * x)
@@ -104,7 +104,7 @@ describe('frames of an engine', () => {
 
   it('count anew what was loaded anew', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
-    const frames = new FrameSource(engine, observersOf(engine), 1000)
+    const frames = new FrameSource(engine, resourcesOf(engine).observers, 1000)
     const load = () => engine.load('pairs', { path: identity('float32') })
     await load()
     await engine.infer('pairs', row)
@@ -125,7 +125,7 @@ describe('frames of an engine', () => {
       models: () => names.map((name) => ({ name, version: 1, versions: [{ version: 1, state: 'loading' as const, failure: null, replacing: false }] })),
       model: () => { throw new Error('not asked') },
     } // prettier-ignore
-    const frame = new FrameSource(many, observersOf(engine), 1000).next()
+    const frame = new FrameSource(many, resourcesOf(engine).observers, 1000).next()
     expect({ shown: frame.models.length, leftOut: frame.modelsLeftOut }).toEqual({ shown: 100, leftOut: 50 })
   })
 })

@@ -5,7 +5,7 @@ import fastify from 'fastify'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { inspector } from '../../src/adapters/inspector/inspector.ts'
-import { observersOf } from '../../src/engine/engine-resources.ts'
+import { resourcesOf } from '../../src/engine/engine-resources.ts'
 import { identity } from '../models/small.ts'
 import { loadNumber, one } from '../pipelines/arithmetic.ts'
 import { deferred } from '../support/deferred.ts'
@@ -146,16 +146,16 @@ describe('an inspector', () => {
     }
     const url = await listening(inspector(engine, { intervalMs: 100 }))
     await textOf(await ask(url))
-    expect({ looks, observer: observersOf(engine).observer }).toEqual({ looks: 0, observer: null })
+    expect({ looks, observer: resourcesOf(engine).observers.observer }).toEqual({ looks: 0, observer: null })
     const first = await openEvents(url)
     await first.next()
     const second = await openEvents(url)
     await second.next()
     expect(looks).toBeGreaterThan(0)
-    expect(observersOf(engine).observer).not.toBeNull()
+    expect(resourcesOf(engine).observers.observer).not.toBeNull()
     first.end()
     second.end()
-    await until(() => observersOf(engine).observer === null)
+    await until(() => resourcesOf(engine).observers.observer === null)
     const before = looks
     await askFour(engine)
     expect(looks).toBe(before)
@@ -205,7 +205,7 @@ describe('an inspector', () => {
       .on('error', () => {})
       .end()
     await gone.promise
-    expect(observersOf(engine).observer).toBeNull()
+    expect(resourcesOf(engine).observers.observer).toBeNull()
     const { next } = await openEvents(url)
     expect((await next()).models).toHaveLength(1)
   })

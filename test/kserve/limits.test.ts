@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InferenceError, type FunctionOptions } from '../../src/index.ts'
-import { failureOf, statusOfCode } from '../../src/adapters/kserve/exchange.ts'
+import { httpFailureOf, statusOfCode } from '../../src/adapters/kserve/exchange.ts'
 import { kserve } from '../../src/adapters/kserve/kserve.ts'
 import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
@@ -355,13 +355,15 @@ describe('an error', () => {
 
   it('of each code has a status, and its message', () => {
     for (const code of Object.keys(statusOfCode) as (keyof typeof statusOfCode)[]) {
-      expect(failureOf(new InferenceError(code, 'told'))).toMatchObject({
+      expect(httpFailureOf(new InferenceError(code, 'told'))).toMatchObject({
         status: statusOfCode[code],
         message: 'told',
         headers: {},
       })
     }
-    expect(failureOf(new InferenceError('ERR_QUEUE_FULL', 'told', { retryAfterMs: 1200 })).headers).toEqual({
+    expect(
+      httpFailureOf(new InferenceError('ERR_QUEUE_FULL', 'told', { retryAfterMs: 1200 })).headers,
+    ).toEqual({
       'retry-after': '2',
     })
   })

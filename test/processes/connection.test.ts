@@ -21,7 +21,7 @@ import {
 import { requestPieces, writeAnswer, writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { connect } from '../../src/adapters/processes/processes.ts'
 import { RecordReader, RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'
-import { CallPace } from '../../src/adapters/processes/served-client.ts'
+import { CallPace } from '../../src/adapters/processes/server-connection.ts'
 import { takeLock } from '../../src/adapters/processes/serving-place.ts'
 import { areaBytes, RingReader, RingWriter, SharedRings } from '../../src/adapters/processes/shared-rings.ts'
 import { doAll } from '../../src/base/slices.ts'
@@ -537,11 +537,11 @@ describe.each([
 ])('a lock, $how', ({ by }) => {
   it('is of one holder until that gives it up', () => {
     const path = ownPath()
-    const held = takeLock(by, path)
+    const held = takeLock(path, by)
     expect(held).not.toBeNull()
-    expect(takeLock(by, path)).toBeNull()
+    expect(takeLock(path, by)).toBeNull()
     held!.release()
-    const again = takeLock(by, path)
+    const again = takeLock(path, by)
     expect(again).not.toBeNull()
     again!.release()
   })
@@ -551,9 +551,9 @@ describe('a lock without the addon', () => {
   it("that a process has left which is gone is in nobody's way", () => {
     const path = ownPath()
     writeFileSync(`${path}.pid`, String(2 ** 22 + 1)) // above what the system gives
-    const held = takeLock(null, path)
+    const held = takeLock(path, null)
     expect(held).not.toBeNull()
-    expect(takeLock(null, path)).toBeNull()
+    expect(takeLock(path, null)).toBeNull()
     held!.release()
   })
 
@@ -562,7 +562,7 @@ describe('a lock without the addon', () => {
     () => {
       const path = ownPath()
       writeFileSync(`${path}.pid`, `${process.ppid} 1`) // of a process that was started as the system was
-      const held = takeLock(null, path)
+      const held = takeLock(path, null)
       expect(held).not.toBeNull()
       held!.release()
     },
@@ -571,7 +571,7 @@ describe('a lock without the addon', () => {
   it('that another process has stays with it', () => {
     const path = ownPath()
     writeFileSync(`${path}.pid`, String(process.ppid))
-    expect(takeLock(null, path)).toBeNull()
+    expect(takeLock(path, null)).toBeNull()
   })
 })
 
@@ -597,7 +597,7 @@ it('a client takes nothing but its own modules and the tensors: no engine, no sc
   expect(sources.filter((file) => file.startsWith('engine/'))).toEqual(['engine/classification.ts'])
   expect(
     sources.filter((file) =>
-      /engine-server|served-client|spawn-server|infer-many|wire-reader|-schema/.test(file),
+      /engine-server|server-connection|spawn-server|infer-many|wire-reader|-schema/.test(file),
     ),
   ).toEqual([])
   expect(

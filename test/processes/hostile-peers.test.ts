@@ -14,6 +14,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadBinding } from '../../src/native/addon.ts'
 import { InferenceEngine, Tensor } from '../../src/index.ts'
 import { connect, serve } from '../../src/adapters/processes/processes.ts'
+import { greetNatively } from '../../src/adapters/processes/client-connection.ts'
 import {
   callFrameOf,
   frameKinds,
@@ -21,7 +22,6 @@ import {
   messageText,
   protocolVersion,
   textFrame,
-  greetNatively,
 } from '../../src/adapters/processes/messages.ts'
 import { writeRequest } from '../../src/adapters/processes/inference-records.ts'
 import { RecordViews, RecordWriter } from '../../src/adapters/processes/records.ts'

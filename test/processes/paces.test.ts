@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CallPace, RingPace } from '../../src/adapters/processes/served-client.ts'
+import { CallPace, RingPace } from '../../src/adapters/processes/server-connection.ts'
 import { doAll } from '../../src/base/slices.ts'
 
 describe("the pace of a client's calls", () => {

@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import { doAll, type Pieces } from '../../src/base/slices.ts'
 import {
-  BadFrame,
   callFrameOf,
   callPieces,
   frameKinds,
@@ -441,7 +440,7 @@ describe('frames', () => {
   })
 
   it('that are too long are refused by their first bytes', () => {
-    expect(() => new FrameReader(100, () => {}).push(frameOf(4, 101).subarray(0, 8))).toThrow(BadFrame)
+    expect(() => new FrameReader(100, () => {}).push(frameOf(4, 101).subarray(0, 8))).toThrow(BadRecord)
   })
 
   it('that are long come whole, in memory that grows with what has arrived', () => {

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { doAll } from '../../src/base/slices.ts'
 import type { InferenceEngine } from '../../src/index.ts'
-import { ServedMethods } from '../../src/adapters/processes/served-client.ts'
+import { ServedMethods } from '../../src/adapters/processes/engine-server.ts'
 import { collectGarbage } from '../support/garbage.ts'
 
 const call = (methods: ServedMethods, ...of: Parameters<ServedMethods['begin']>) =>

@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { systemClock } from '../../base/clock.ts'
 import { ownFile } from '../../base/own-package.ts'
 import type { InferenceEngine } from '../../engine.ts'
-import { observersOf } from '../../engine/engine-resources.ts'
+import { resourcesOf } from '../../engine/engine-resources.ts'
 import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
 import { FrameSource } from './frame-source.ts'
@@ -34,7 +34,7 @@ export interface Inspector {
  * @throws InferenceError `ERR_INVALID_ARG` if `engine` is no InferenceEngine, or an option is wrong.
  */
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
-  const observers = observersOf(engine)
+  const { observers } = resourcesOf(engine)
   const { title, path, intervalMs, maxClients, allowedHosts } = parseOptions(
     optionsSchema,
     options,
@@ -224,7 +224,7 @@ export function startEvents(response: ServerResponse): void {
 }
 
 /** Answers with a status and a line of text. */
-export function refuse(
+function refuse(
   response: ServerResponse,
   status: number,
   why: string,

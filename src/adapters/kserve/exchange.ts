@@ -454,7 +454,7 @@ export const statusOfCode: Readonly<Record<InferenceErrorCode, number>> = {
 }
 
 /** The response for an error. For a foreign error it has no details, as its message may contain anything. */
-export function failureOf(error: unknown): HttpFailure {
+export function httpFailureOf(error: unknown): HttpFailure {
   if (error instanceof HttpFailure) return error
   if (!(error instanceof InferenceError))
     return new HttpFailure(500, 'The server failed in an unexpected way.')

@@ -3,13 +3,22 @@ import type { Socket } from 'node:net'
 import * as v from 'valibot'
 import { nextTurn } from '../../base/clock.ts'
 import type { InferenceEngine } from '../../engine.ts'
-import { configOf, repositoriesOf } from '../../engine/engine-resources.ts'
+import { resourcesOf } from '../../engine/engine-resources.ts'
+import type { ServableConfig } from '../../engine/model-registry.ts'
 import type { ModelState } from '../../engine/loaded.ts'
 import { cut, InferenceError, invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import { optionsOf, parseOptions, wholeFrom } from '../../options/options-schema.ts'
 import { isByForeignName, isOfAnotherSite } from '../http/http-requests.ts'
-import { Exchange, HeldBytes, emptyReply, failureOf, HttpFailure, jsonReply, type Reply } from './exchange.ts'
+import {
+  Exchange,
+  HeldBytes,
+  emptyReply,
+  httpFailureOf,
+  HttpFailure,
+  jsonReply,
+  type Reply,
+} from './exchange.ts'
 import { infer } from './infer.ts'
 import { Fields, fieldsPieces } from './json-fields.ts'
 import { modelConfigJson, modelMetadata, serverMetadata, statisticsJson } from './model-descriptions.ts'
@@ -41,7 +50,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     try {
       route = routeOf(method, url)
     } catch (error) {
-      route = failureOf(error)
+      route = httpFailureOf(error)
     }
     if (route === null && next !== undefined) {
       next()
@@ -57,7 +66,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
       if (!route.isUnlimited) exchange.limit()
       await exchange.send(await route.answer(exchange, engine))
     } catch (error) {
-      const { status, message, headers } = failureOf(error)
+      const { status, message, headers } = httpFailureOf(error)
       await exchange.send(jsonReply({ error: message }, status, headers))
     } finally {
       exchange.end()
@@ -190,9 +199,8 @@ const callsOfModel: Readonly<
     (model: Model, exchange: Exchange, engine: InferenceEngine, named?: string) => Reply | Promise<Reply>
   >
 > = {
-  '': (model, _, engine) => jsonReply(modelMetadata(model, configOf(engine, model.name, model.version))),
-  '/config': ({ name, version, metadata }, _, engine) =>
-    jsonReply(modelConfigJson(metadata, configOf(engine, name, version))),
+  '': (model, _, engine) => jsonReply(modelMetadata(model, configOf(engine, model))),
+  '/config': (model, _, engine) => jsonReply(modelConfigJson(model.metadata, configOf(engine, model))),
   '/stats': ({ name, version }, _, engine, named) =>
     jsonReply(statisticsJson(engine.stats(), name, named === undefined ? undefined : version)),
   '/ready': ({ name, state }) => {
@@ -314,10 +322,15 @@ async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Pro
     })),
   )
   if (readyOnly) return jsonReply(all.filter(({ state }) => state === 'READY'))
-  const left = (await (await repositoriesOf(engine)).names()).filter(
+  const left = (await (await resourcesOf(engine).repositories).names()).filter(
     (name) => !all.some((each) => each.name === name),
   )
   return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
+}
+
+/** The configuration of a model version, with defaults. */
+function configOf(engine: InferenceEngine, { name, version }: Model): ServableConfig {
+  return resourcesOf(engine).models.findTarget(name, version).serving.config
 }
 
 /** Loads a model as its folder is now, or unloads one. This goes on if the client leaves. */
@@ -342,7 +355,7 @@ async function controlModel(
     else await unload(engine, name, parameters)
   } catch (error) {
     if (!(error instanceof InferenceError || error instanceof HttpFailure)) throw error
-    const { status, message, headers } = failureOf(error)
+    const { status, message, headers } = httpFailureOf(error)
     throw new HttpFailure(status, `failed to ${action} '${name}': ${message}`, headers)
   }
   return emptyReply
@@ -357,7 +370,7 @@ async function load(engine: InferenceEngine, name: string, parameters: Fields): 
       `parameters.${other.slice(0, 80)}: the files of a model are in its folder: change them there, and load it again`,
     )
   if (config === undefined) await engine.load(name)
-  else await (await repositoriesOf(engine)).loadNamed(name, {}, config)
+  else await (await resourcesOf(engine).repositories).loadNamed(name, {}, config)
 }
 
 async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {

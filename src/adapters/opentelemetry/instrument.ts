@@ -7,7 +7,7 @@ import {
   type TracerProvider,
 } from '@opentelemetry/api'
 import type { InferenceEngine } from '../../engine.ts'
-import { observersOf } from '../../engine/engine-resources.ts'
+import { resourcesOf } from '../../engine/engine-resources.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { RequestObservation, RequestObserver } from '../../observe/request-observer.ts'
 import { EngineMetrics } from './engine-metrics.ts'
@@ -56,7 +56,7 @@ export interface Instrumentation {
  * @throws InferenceError `ERR_INVALID_ARG` if `engine` is no InferenceEngine, and for an invalid option.
  */
 export function instrument(engine: InferenceEngine, options: InstrumentOptions = {}): Instrumentation {
-  const observers = observersOf(engine)
+  const { observers } = resourcesOf(engine)
   checkOptions(options)
   const { tracerProvider, meterProvider, attributes = {} } = options
   const spans =

@@ -10,7 +10,7 @@ import { InferenceEngine } from '../../engine.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { ModelOptions } from '../../options/model-config.ts'
 import { readPlain } from '../../options/plain-options.ts'
-import { EngineSession, SessionModels } from './engine-session.ts'
+import { EngineSession, holdModel } from './engine-session.ts'
 import { checkSessionOptions, modelSettings, wrongOutputName } from './ort-session-options.ts'
 
 /** The API of onnxruntime-node, served by an engine. */
@@ -46,7 +46,7 @@ export function checkEngine(engine: unknown): void {
 /** Like {@link createOrt}, with an engine that is created at its first use. */
 export function ortOf(engine: () => InferenceEngine, options: ModelOptions = {}): Ort {
   return {
-    InferenceSession: sessionClass(options, (source, settings) => openSession(engine(), source, settings)),
+    InferenceSession: sessionClass(engine, options),
     Tensor,
     env,
     get engine() {
@@ -61,7 +61,7 @@ export async function openSession(
   source: string | Uint8Array,
   settings: ModelOptions,
 ): Promise<EngineSession> {
-  const held = await SessionModels.of(engine).hold(source, settings)
+  const held = await holdModel(engine, source, settings)
   try {
     return new EngineSession(held)
   } catch (error) {
@@ -86,11 +86,7 @@ export type SessionClass = new (handler: InferenceSessionHandler) => InferenceSe
 
 const CommonSession = InferenceSession as unknown as SessionClass
 
-/** A session class whose sessions `open` opens. */
-function sessionClass(
-  defaults: ModelOptions,
-  open: (source: string | Uint8Array, settings: ModelOptions) => Promise<InferenceSessionHandler>,
-): InferenceSessionFactory {
+function sessionClass(engine: () => InferenceEngine, defaults: ModelOptions): InferenceSessionFactory {
   class EngineInferenceSession extends CommonSession {
     static async create(...given: unknown[]): Promise<InferenceSession> {
       const { source, options: unchecked } = readCreateArguments(given)
@@ -104,7 +100,8 @@ function sessionClass(
           ),
         )
       try {
-        const session = new EngineInferenceSession(await open(source, await modelSettings(options, defaults)))
+        const settings = await modelSettings(options, defaults)
+        const session = new EngineInferenceSession(await openSession(engine(), source, settings))
         const wrong = wrongOutputName(options, session.outputNames)
         if (wrong === null) return session
         await session.release()

@@ -205,66 +205,57 @@ interface HeldModel {
   release(): Promise<void>
 }
 
-interface Shared {
+/** A model that the sessions with one key share. */
+interface SharedModel {
   readonly loading: Promise<Model>
   holders: number
 }
 
-const ofEngine = new WeakMap<InferenceEngine, SessionModels>()
+/** The models behind the sessions of each engine, by {@link keyOf}, and how many were loaded. */
+const modelsOf = new WeakMap<InferenceEngine, { readonly shared: Map<string, SharedModel>; loads: number }>()
 
 /**
- * The models behind the sessions of one engine. Sessions created from the same file with the same options
- * share a model.
+ * Loads a model for a session of an engine, or shares one that is loaded: sessions created from the same file with the same
+ * options share a model. Rejects as {@link InferenceEngine.load} does.
  */
-export class SessionModels {
-  readonly #engine: WeakRef<InferenceEngine>
-  readonly #shared = new Map<string, Shared>()
-  #loads = 0
-
-  private constructor(engine: InferenceEngine) {
-    this.#engine = new WeakRef(engine)
-  }
-
-  static of(engine: InferenceEngine): SessionModels {
-    let models = ofEngine.get(engine)
-    if (models === undefined) ofEngine.set(engine, (models = new SessionModels(engine)))
-    return models
-  }
-
-  /** Loads a model, or shares one that is loaded. Rejects as {@link InferenceEngine.load} does. */
-  async hold(source: string | Uint8Array, options: ModelOptions): Promise<HeldModel> {
-    const key = keyOf(source, options)
-    let shared = key === null ? undefined : this.#shared.get(key)
-    if (shared === undefined) {
-      shared = { loading: this.#load(source, options), holders: 0 }
-      if (key !== null) this.#shared.set(key, shared)
-    }
-    const own = shared
-    const leave = (): boolean => {
-      if (--own.holders > 0) return false
-      if (key !== null && this.#shared.get(key) === own) this.#shared.delete(key)
-      return true
-    }
-    own.holders++
-    try {
-      const model = await own.loading
-      if (model.state === 'ready')
-        return { model, release: async () => (leave() ? model.unload() : undefined) }
-    } catch (error) {
-      leave()
-      throw error
-    }
-    // The shared model has failed, or was unloaded elsewhere: this session and later ones load another.
-    if (key !== null && this.#shared.get(key) === own) this.#shared.delete(key)
-    leave()
-    return this.hold(source, options)
-  }
-
-  #load(source: string | Uint8Array, options: ModelOptions): Promise<Model> {
+export async function holdModel(
+  engine: InferenceEngine,
+  source: string | Uint8Array,
+  options: ModelOptions,
+): Promise<HeldModel> {
+  let models = modelsOf.get(engine)
+  if (models === undefined) modelsOf.set(engine, (models = { shared: new Map(), loads: 0 }))
+  const { shared } = models
+  const key = keyOf(source, options)
+  let own = key === null ? undefined : shared.get(key)
+  if (own === undefined) {
     const where = typeof source === 'string' ? { path: source } : { bytes: source }
-    const name = `${typeof source === 'string' ? basename(source) : 'model'}#${++this.#loads}`
-    return this.#engine.deref()!.load(name, { ...options, ...where })
+    const name = `${typeof source === 'string' ? basename(source) : 'model'}#${++models.loads}`
+    own = { loading: engine.load(name, { ...options, ...where }), holders: 0 }
+    if (key !== null) shared.set(key, own)
   }
+  const held = own
+  /** Later sessions load another. */
+  const forget = (): void => {
+    if (key !== null && shared.get(key) === held) shared.delete(key)
+  }
+  const leave = (): boolean => {
+    const isLast = --held.holders === 0
+    if (isLast) forget()
+    return isLast
+  }
+  held.holders++
+  try {
+    const model = await held.loading
+    if (model.state === 'ready') return { model, release: async () => (leave() ? model.unload() : undefined) }
+  } catch (error) {
+    leave()
+    throw error
+  }
+  // The shared model has failed, or was unloaded elsewhere: this session and later ones load another.
+  forget()
+  leave()
+  return holdModel(engine, source, options)
 }
 
 /**

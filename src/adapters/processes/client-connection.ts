@@ -5,7 +5,7 @@ import type { NativeProcesses } from '../../native/native-binding.ts'
 import { isAbortSignal, isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
 import { rejectCaller } from '../../request/infer-request.ts'
-import { Connection, nextTurn, type ConnectionOwner } from './connection.ts'
+import { Connection, frameHeadBytes, nextTurn, type ConnectionOwner } from './connection.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import {
   aliveCall,
@@ -20,14 +20,14 @@ import {
   type CallResult,
   type Hello,
   type Welcome,
-  greetNatively,
-  notAnswering,
-  readWelcome,
+  FrameReader,
+  greetingBytes,
+  textFrame,
 } from './messages.ts'
 import { BadRecord, RecordWriter, type RecordReader } from './records.ts'
-import { SharedRings } from './shared-rings.ts'
+import { SharedRings, type Descriptors } from './shared-rings.ts'
 import { checkServer } from './serving-place.ts'
-import { errorFrom } from './tagged-json.ts'
+import { errorFrom, readText } from './tagged-json.ts'
 
 interface Pending {
   readonly resolve: (answer: never) => void
@@ -79,21 +79,20 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection = new Connection(socket, this)
   }
 
-  /** Throws the system's error if no process serves, and the reason if the serving process refuses. */
+  /**
+   * Throws the system's error if no process serves, and the reason if the serving process refuses.
+   *
+   * @param processes with which memory is shared; `null` to share none.
+   */
   static async open(
     path: string,
     address: string,
     processes: NativeProcesses | null,
-    sharesMemory: boolean,
     timeoutMs: number,
   ): Promise<ClientConnection> {
-    const hello: Hello = {
-      protocol: protocolVersion,
-      version: libraryVersion,
-      sharesMemory: sharesMemory && processes !== null,
-    }
-    if (processes === null || !sharesMemory)
-      return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
+    const sharesMemory = processes !== null
+    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory }
+    if (!sharesMemory) return ClientConnection.#overSocket(path, address, hello, timeoutMs)
     const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
     processes.handOver(descriptor)
     const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
@@ -112,14 +111,13 @@ export class ClientConnection implements ConnectionOwner {
   static async #overSocket(
     path: string,
     address: string,
-    processes: NativeProcesses | null,
     hello: Hello,
     timeoutMs: number,
   ): Promise<ClientConnection> {
     const socket = connect(address)
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
     try {
-      checkServer(path, processes, socket)
+      checkServer(path, socket)
     } catch (error) {
       socket.destroy()
       throw error
@@ -294,7 +292,7 @@ export class ClientConnection implements ConnectionOwner {
 
   #opened(welcome: Welcome, rings: SharedRings | null): void {
     this.#welcome = welcome
-    this.#connection.open(welcome.maxBytes + 65_536, rings)
+    this.#connection.open(welcome.maxBytes + frameHeadBytes, rings)
     this.#connection.hold(false)
   }
 
@@ -344,6 +342,114 @@ export class ClientConnection implements ConnectionOwner {
     this.#onDrained?.()
     this.#onDrained = this.#drained = null
   }
+}
+
+/** A serving process that has replied. */
+interface Greeted {
+  /** Descriptor of the socket. */
+  readonly descriptor: number
+  readonly welcome: Welcome
+  /** Descriptors that the serving process passed, if any. */
+  readonly handedOver: Descriptors | null
+}
+
+const welcomeFields = {
+  protocol: 'number',
+  version: 'string',
+  process: 'number',
+  ringBytes: 'number',
+  maxRequests: 'number',
+  maxBytes: 'number',
+} as const
+
+/** Reads the first message of a serving process. Throws its reason if it refuses. */
+function readWelcome(kind: number, body: Buffer): Welcome {
+  if (kind === frameKinds.welcome) return readMessage<Welcome>(body, welcomeFields)
+  if (kind !== frameKinds.refusal) throw new BadRecord('data other than its greeting')
+  throw errorFrom(readText(body.toString()))
+}
+
+/**
+ * Connects with the addon's own socket, because Node's would drop passed descriptors. Throws the system's
+ * error, or the reason of a refusal.
+ */
+export async function greetNatively(
+  processes: NativeProcesses,
+  address: string,
+  hello: Hello,
+  timeoutMs: number,
+): Promise<Greeted> {
+  const descriptor = processes.connect(address)
+  const descriptors: number[] = []
+  try {
+    if (processes.peer(descriptor).user !== process.getuid!())
+      throw new Error('a process of another user serves there')
+    processes.send(descriptor, textFrame(frameKinds.hello, messageText(hello)))
+    const welcome = await receiveWelcome(processes, descriptor, descriptors, timeoutMs)
+    const [area, bell] = descriptors
+    const expected = welcome.ringBytes > 0 ? 2 : 0
+    // The server already uses the rings, and would answer into rings that this side does not have.
+    if (descriptors.length !== expected)
+      throw Object.assign(
+        new Error(
+          `${descriptors.length} of ${expected} descriptors came; this process has too many open files`,
+        ),
+        { code: 'EMFILE' },
+      )
+    return { descriptor, welcome, handedOver: expected === 0 ? null : { area: area!, bell: bell! } }
+  } catch (error) {
+    for (const each of [descriptor, ...descriptors]) processes.close(each)
+    throw error
+  }
+}
+
+async function receiveWelcome(
+  processes: NativeProcesses,
+  descriptor: number,
+  descriptors: number[],
+  timeoutMs: number,
+): Promise<Welcome> {
+  const room = Buffer.alloc(greetingBytes)
+  let welcome: Welcome | undefined
+  const frames = new FrameReader(greetingBytes, (kind, body) => {
+    if (welcome !== undefined) throw new BadRecord('data before it was asked')
+    welcome = readWelcome(kind, body)
+  })
+  const endMs = performance.now() + timeoutMs
+  while (welcome === undefined) {
+    const received = processes.receive(descriptor, room)
+    descriptors.push(...received.descriptors)
+    if (received.length === 0)
+      throw Object.assign(new Error('the connection was closed'), { code: 'ECONNREFUSED' })
+    if (received.length > 0) frames.push(room.subarray(0, received.length))
+    else await readable(processes, descriptor, endMs - performance.now(), notAnswering(timeoutMs))
+  }
+  return welcome
+}
+
+function readable(
+  processes: NativeProcesses,
+  descriptor: number,
+  timeoutMs: number,
+  late: Error,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (settle: () => void) => {
+      clearTimeout(timer)
+      bell.close()
+      settle()
+    }
+    const bell = new processes.Bell(descriptor, () => end(resolve), true)
+    bell.ref()
+    const timer = setTimeout(() => end(() => reject(late)), Math.max(0, timeoutMs))
+  })
+}
+
+/** The error for a serving process that takes too long to reply. */
+function notAnswering(timeoutMs: number): Error {
+  return new Error(
+    `it did not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy: raise timeoutMs to wait longer`,
+  )
 }
 
 /** Options of a call: those that stay with the client, and those that are sent. */

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { messageOf } from '../../base/message-of.ts'
 import { slices, type Pieces } from '../../base/slices.ts'
-import { FrameReader, frameKinds, frameOf, textFrame } from './messages.ts'
+import { FrameReader, frameKinds, frameOf, greetingBytes, textFrame } from './messages.ts'
 import { BadRecord, longestRecord, RecordReader, RecordViews, type RecordWriter } from './records.ts'
 import type { SharedRings } from './shared-rings.ts'
 
@@ -28,8 +28,8 @@ export const nextTurn = setImmediate
 /** How long records are read in one turn of the event loop, in milliseconds, to leave time for other work. */
 const turnMs = 1
 const shortBytes = 2048
-/** Most bytes of a frame before the peer has introduced itself. */
-const greetingBytes = 65_536
+/** Room in a frame beside `maxBytes` of payload. */
+export const frameHeadBytes = 65_536
 /**
  * Most records that wait to be accepted; then reading from the socket pauses. The limit is lower if their
  * bytes exceed those of the longest frame.

@@ -1,12 +1,24 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { lstatSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
+import type { Pieces } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
-import { loadBinding } from '../../native/addon.ts'
-import type { NativeProcesses } from '../../native/native-binding.ts'
+import type { Model } from '../../model.ts'
+import type { ModelConfig } from '../../options/model-config.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
-import { RingPace, ServedClient, type Serving, ServedMethods } from './served-client.ts'
-import { takeLock, type HeldLock, addressOf, checkFolder, userOfPeer } from './serving-place.ts'
+import { RingPace, ServerConnection, type Serving } from './server-connection.ts'
+import {
+  takeLock,
+  type HeldLock,
+  addressOf,
+  checkFolder,
+  nativeProcesses,
+  userOfPeer,
+} from './serving-place.ts'
+import { toTextAndBytes, writtenPieces } from './tagged-json.ts'
 
 /** A new server waits so long for its first client, however short `idleMs` is. */
 const firstClientMs = 10_000
@@ -35,7 +47,7 @@ export class EngineServer {
   readonly #server: Server
   readonly #lock: HeldLock
   readonly #serving: Serving
-  readonly #clients = new Set<ServedClient>()
+  readonly #clients = new Set<ServerConnection>()
   readonly #idleMs: number | undefined
   #requestsOfGone = 0
   #hadClients = false
@@ -46,7 +58,6 @@ export class EngineServer {
   private constructor(
     engine: InferenceEngine,
     options: ReturnType<typeof checkServeOptions>,
-    processes: NativeProcesses | null,
     lock: HeldLock,
   ) {
     const { path, idleMs, maxRequests, maxBytes } = options
@@ -57,7 +68,7 @@ export class EngineServer {
     this.#serving = {
       engine,
       methods: new ServedMethods(engine),
-      processes,
+      processes: nativeProcesses(),
       limits: { maxRequests, maxBytes },
       ringPace: new RingPace(),
       gone: (client) => this.#gone(client),
@@ -74,7 +85,7 @@ export class EngineServer {
   static async start(engine: InferenceEngine, given: ServeOptions, held?: HeldLock): Promise<EngineServer> {
     const options = checkServeOptions(given)
     const lock = held ?? reserve(options.path)
-    const server = new EngineServer(engine, options, nativeProcesses(), lock)
+    const server = new EngineServer(engine, options, lock)
     try {
       await server.#listen(addressOf(options.path))
     } catch (error) {
@@ -110,13 +121,7 @@ export class EngineServer {
 
   async #listen(address: string): Promise<void> {
     if (process.platform !== 'win32') removeLeftSocket(address)
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen(address, () => {
-        this.#server.off('error', reject)
-        resolve()
-      })
-    })
+    await once(this.#server.listen(address), 'listening')
     this.#watchIdle()
   }
 
@@ -136,18 +141,18 @@ export class EngineServer {
       return this.#watchIdle()
     }
     this.#hadClients = true
-    this.#clients.add(new ServedClient(socket, this.#serving))
+    this.#clients.add(new ServerConnection(socket, this.#serving))
   }
 
   /**
    * The folder keeps other users out. Whoever can enter all the same, such as an administrator, is rejected.
    */
   #isOwn(socket: Socket): boolean {
-    const user = userOfPeer(this.#serving.processes, socket)
+    const user = userOfPeer(socket)
     return user === undefined || user === process.getuid!()
   }
 
-  #gone(client: ServedClient): void {
+  #gone(client: ServerConnection): void {
     if (!this.#clients.delete(client)) return
     this.#requestsOfGone += client.requests
     this.#watchIdle()
@@ -163,9 +168,6 @@ export class EngineServer {
   }
 }
 
-/** `null` if memory cannot be shared. */
-const nativeProcesses = () => loadBinding().binding?.processes ?? null
-
 /**
  * Takes the lock of a path, so that no other server can use the path.
  *
@@ -176,7 +178,7 @@ export function reserve(path: string): HeldLock {
   checkFolder(path, true)
   let lock: HeldLock | null
   try {
-    lock = takeLock(nativeProcesses(), `${path}.lock`)
+    lock = takeLock(`${path}.lock`)
   } catch (error) {
     throw cannotListen(path, error as Error)
   }
@@ -216,4 +218,145 @@ function taken(path: string): InferenceError {
     expected: freePath,
     received: path,
   })
+}
+
+/** Bytes of a model hashed in one piece. */
+const hashedBytes = 2 ** 19
+
+interface SharedLoad {
+  readonly config: string
+  readonly loading: Promise<Model>
+  readonly stop: AbortController
+  /** Clients waiting for the load. */
+  waiting: number
+  model: Model | null
+}
+
+/**
+ * The methods of an engine, other than inference, that clients may call. One instance serves all clients, so
+ * that they share loaded models.
+ */
+export class ServedMethods {
+  readonly #engine: InferenceEngine
+  readonly #loads = new Map<string, SharedLoad>()
+
+  constructor(engine: InferenceEngine) {
+    this.#engine = engine
+  }
+
+  /**
+   * Begins a call, in pieces.
+   *
+   * @param signal fires when the client has gone.
+   * @returns a promise that rejects with `ERR_INVALID_ARG` for an unknown method, and with the engine's
+   * errors.
+   */
+  *begin(
+    method: string,
+    args: readonly unknown[],
+    signal?: AbortSignal,
+  ): Pieces<{ readonly result: Promise<unknown> }> {
+    if (method !== 'load') return { result: this.#call(method, args) }
+    const [name, config] = args as [string, ModelConfig | null]
+    const text = yield* configText(config)
+    return { result: this.#load(name, config, text, signal) }
+  }
+
+  async #call(method: string, args: readonly unknown[]): Promise<unknown> {
+    const engine = this.#engine
+    const [name, second] = args as [string, never]
+    switch (method) {
+      case 'unload':
+        await engine.unload(name, second ?? {})
+        return this.#forgetUnloaded()
+      case 'alive':
+        return null
+      case 'stats':
+        return engine.stats()
+      case 'modelStats':
+        return engine.model(name, second ?? undefined).stats()
+      case 'metadata':
+        return engine.model(name, second ?? undefined).metadata
+      case 'classes': {
+        const { metadata, labels } = engine.model(name, second ?? undefined)
+        return { metadata, labels: [...labels] }
+      }
+      case 'models':
+        return engine
+          .models()
+          .map((model) => ({ name: model.name, state: model.state, versions: model.versions }))
+      case 'capabilities':
+        return engine.capabilities()
+      default:
+        throw new InferenceError('ERR_INVALID_ARG', `The serving process knows no method '${method}'.`)
+    }
+  }
+
+  #forgetUnloaded(): void {
+    for (const [key, { model }] of this.#loads)
+      if (model !== null && model.state === 'closed') this.#loads.delete(key)
+  }
+
+  /**
+   * Processes that start with the same configuration load a model once: later clients share the loaded or
+   * loading model. A load without waiting clients is aborted.
+   */
+  async #load(
+    name: string,
+    config: ModelConfig | null,
+    text: string,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly version: number }> {
+    signal?.throwIfAborted()
+    const key = JSON.stringify([name, String(config?.version ?? 1)])
+    const known = this.#loads.get(key)
+    const isShared =
+      config !== null &&
+      known?.config === text &&
+      (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
+    const load = isShared ? known : this.#begin(key, name, config, text)
+    load.waiting++
+    try {
+      const { version } = await untilAborted(load.loading, signal)
+      return { version }
+    } finally {
+      if (--load.waiting === 0 && load.model === null) load.stop.abort(signal?.reason) // no client wants it
+    }
+  }
+
+  #begin(key: string, name: string, config: ModelConfig | null, text: string): SharedLoad {
+    const stop = new AbortController()
+    const load: SharedLoad = {
+      config: text,
+      loading: this.#engine.load(name, config ?? undefined, { signal: stop.signal }),
+      stop,
+      waiting: 0,
+      model: null,
+    }
+    this.#loads.set(key, load)
+    load.loading.then(
+      (model) => (load.model = model),
+      () => this.#loads.get(key) === load && this.#loads.delete(key),
+    )
+    return load
+  }
+}
+
+/** A text that identifies a configuration. It has hashes of model bytes, so that the bytes are not kept. */
+function* configText(config: ModelConfig | null): Pieces<string> {
+  const arrays: Uint8Array[] = []
+  const text = yield* writtenPieces(config, (leaf) => {
+    const written = toTextAndBytes(leaf)
+    arrays.push(...written.arrays)
+    return written.text
+  })
+  if (arrays.length === 0) return text!
+  const hash = createHash('sha256')
+  for (const array of arrays) {
+    for (let at = 0; at < array.byteLength; at += hashedBytes) {
+      hash.update(array.subarray(at, at + hashedBytes))
+      yield
+    }
+  }
+  return text! + hash.digest('hex')
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { invalidArgument } from '../../errors.ts'
-import { readOptions } from '../../options/plain-options.ts'
+import { defined, readOptions } from '../../options/plain-options.ts'
 
 /** Options of {@link serve}. */
 export interface ServeOptions {
@@ -107,8 +107,14 @@ export interface ConnectOptions {
 /** The options with defaults. */
 export interface CheckedConnectOptions {
   readonly timeoutMs: number
-  readonly spawn: (Omit<SpawnOptions, 'module'> & { readonly module: string; readonly idleMs: number }) | null
+  readonly spawn: CheckedSpawnOptions | null
   readonly sharedMemory: boolean
+}
+
+/** The same of {@link SpawnOptions}; `module` is a `file:` URL. */
+export interface CheckedSpawnOptions extends Omit<SpawnOptions, 'module'> {
+  readonly module: string
+  readonly idleMs: number
 }
 
 /**
@@ -137,7 +143,7 @@ export function checkConnectOptions(path: unknown, options: unknown): CheckedCon
   }
 }
 
-function checkSpawn(options: unknown): CheckedConnectOptions['spawn'] {
+function checkSpawn(options: unknown): CheckedSpawnOptions {
   const {
     module,
     idleMs = 60_000,
@@ -159,8 +165,7 @@ function checkSpawn(options: unknown): CheckedConnectOptions['spawn'] {
   return {
     module: moduleUrl(module),
     idleMs: checkDuration('options.spawn.idleMs', idleMs),
-    ...(execArgv === undefined ? {} : { execArgv: execArgv as string[] }),
-    ...(env === undefined ? {} : { env: env as Record<string, string> }),
+    ...(defined({ execArgv, env }) as Pick<SpawnOptions, 'execArgv' | 'env'>),
   }
 }
 

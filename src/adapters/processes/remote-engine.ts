@@ -1,11 +1,10 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { outsideContext } from '../../base/async-context.ts'
-import { classify, classifyAlong, type Classification } from '../../engine/classification.ts'
+import { classify, type Classification } from '../../engine/classification.ts'
 import type { EngineStatistics } from '../../engine/engine-resources.ts'
 import type { ModelState, ModelVersionStatus } from '../../engine/loaded.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
-import { loadBinding } from '../../native/addon.ts'
 import type { ModelStatistics } from '../../observe/model-statistics.ts'
 import type { ReportedOutputs, InferOptions } from '../../options/infer-options.ts'
 import {
@@ -36,7 +35,7 @@ import type { Capabilities } from '../../run/devices.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
 import { ClientConnection, noOptions, optionsLeft, readCallOptions, tooSilent } from './client-connection.ts'
 import { checkConnectOptions, type CheckedConnectOptions, type ConnectOptions } from './process-options.ts'
-import { addressOf, checkFolder } from './serving-place.ts'
+import { addressOf, checkFolder, nativeProcesses } from './serving-place.ts'
 
 /** The serving process, and the connection to it. */
 export interface ServerInfo {
@@ -66,36 +65,24 @@ export interface RemoteModelStatus {
 export class RemoteEngine {
   /** Path of the socket. */
   readonly path: string
-  readonly #reaching: Reaching
-  readonly #owner: RemoteModelOwner
-  #connection: ClientConnection
-  #closed = false
+  readonly #link: ServerLink
 
-  private constructor(path: string, reaching: Reaching, connection: ClientConnection) {
+  private constructor(path: string, link: ServerLink) {
     this.path = path
-    this.#reaching = reaching
-    this.#connection = connection
-    const room = () => this.#connection.room
-    this.#owner = {
-      infer: (name, feeds, options) => this.infer(name, feeds as never, options as never),
-      call: (method, ...args) => this.#call(method, args),
-      get room() {
-        return room()
-      },
-    }
+    this.#link = link
   }
 
   /** See {@link connect}. */
   static async connect(path: string, options: ConnectOptions): Promise<RemoteEngine> {
-    const checked = checkConnectOptions(path, options)
-    const reaching = new Reaching(path, checked)
-    return new RemoteEngine(path, reaching, await outsideContext(() => reaching.connected()))
+    const link = new ServerLink(path, checkConnectOptions(path, options))
+    await link.connected()
+    return new RemoteEngine(path, link)
   }
 
   /** The serving process and the connection to it: the current or the last one. */
   get server(): ServerInfo {
-    const { process, version } = this.#connection.server
-    return { process, version, sharesMemory: this.#connection.sharesMemory }
+    const { server, sharesMemory } = this.#link.connection
+    return { process: server.process, version: server.version, sharesMemory }
   }
 
   /**
@@ -126,8 +113,8 @@ export class RemoteEngine {
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
     const args = [name, config === undefined ? null : travelling(config)]
-    const { version } = (await this.#call('load', args, signal)) as { version: number }
-    return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
+    const { version } = (await this.#link.call('load', args, signal)) as { version: number }
+    return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#link)
   }
 
   /** Like {@link InferenceEngine.infer}; see {@link RemoteModel.infer}. */
@@ -151,14 +138,7 @@ export class RemoteEngine {
     feeds: AnySignature['inputs'],
     options?: EngineInferOptions<string, boolean>,
   ): Promise<unknown> {
-    const connection = this.#connection
-    if (connection.closed || this.#closed || typeof name !== 'string')
-      return this.#inferLater(name, feeds, options)
-    try {
-      return connection.infer(name, feeds, options)
-    } catch (error) {
-      return Promise.reject(error)
-    }
+    return this.#link.infer(name, feeds, options)
   }
 
   /** The model of that name, or one version of it. Its existence is checked at its first use. */
@@ -166,29 +146,29 @@ export class RemoteEngine {
     return new RemoteModel<M>(
       name,
       version === undefined ? undefined : readVersion(version, 'version', { model: name }),
-      this.#owner,
+      this.#link,
     )
   }
 
   /** Lists the models. */
   models(): Promise<RemoteModelStatus[]> {
-    return this.#call('models', []) as Promise<RemoteModelStatus[]>
+    return this.#link.call('models', []) as Promise<RemoteModelStatus[]>
   }
 
   /** Like {@link InferenceEngine.unload}, for all clients. */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     const { version } = checkUnloadOptions(options)
-    await this.#call('unload', [name, version === undefined ? {} : { version }])
+    await this.#link.call('unload', [name, version === undefined ? {} : { version }])
   }
 
   /** Like {@link InferenceEngine.stats}, for the serving process: requests of all processes count. */
   stats(): Promise<EngineStatistics> {
-    return this.#call('stats', []) as Promise<EngineStatistics>
+    return this.#link.call('stats', []) as Promise<EngineStatistics>
   }
 
   /** Like {@link InferenceEngine.capabilities}, for the serving process. */
   capabilities(): Promise<Capabilities> {
-    return this.#call('capabilities', []) as Promise<Capabilities>
+    return this.#link.call('capabilities', []) as Promise<Capabilities>
   }
 
   /**
@@ -197,64 +177,20 @@ export class RemoteEngine {
    */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)
-    this.#closed = true
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.destroy(), timeoutMs)
-    await this.#connection.drained()
+    await this.#link.drained()
     clearTimeout(timer)
     await this.destroy()
   }
 
   /** Rejects requests in flight with `ERR_CLOSED`, and disconnects. May be called more than once. */
   async destroy(): Promise<void> {
-    this.#closed = true
-    this.#reaching.end(this.#ended())
-    this.#connection.end(this.#ended())
+    this.#link.end()
   }
 
   /** Same as {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
-  }
-
-  async #inferLater(
-    name: string,
-    feeds: AnySignature['inputs'],
-    options?: EngineInferOptions<string, boolean>,
-  ): Promise<unknown> {
-    if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
-    const beganMs = performance.now()
-    const {
-      limit,
-      signal,
-      options: sent,
-    } = options === undefined ? noOptions : readCallOptions(options, name)
-    if (limit === null) return (await untilAborted(this.#connected(), signal)).infer(name, feeds, options)
-    const late = new AbortController()
-    const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.path)), limit.ms)
-    const connection = await untilAborted(untilAborted(this.#connected(), signal), late.signal).finally(() =>
-      clearTimeout(timer),
-    )
-    return connection.infer(name, feeds, { ...optionsLeft(sent!, performance.now() - beganMs), signal })
-  }
-
-  async #call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
-    const connection = await untilAborted(this.#connected(), signal)
-    return connection.call(method, args, this.#reaching.silenceMs, signal)
-  }
-
-  async #connected(): Promise<ClientConnection> {
-    if (this.#closed) throw this.#ended()
-    if (this.#connection.closed) this.#connection = await outsideContext(() => this.#reaching.connected())
-    if (!this.#closed) return this.#connection
-    this.#connection.end(this.#ended()) // connected too late
-    throw this.#ended()
-  }
-
-  #ended(): InferenceError {
-    return new InferenceError('ERR_CLOSED', `The connection to ${this.path} is closed.`, {
-      expected: 'an open connection',
-      received: 'a closed one',
-    })
   }
 }
 
@@ -280,52 +216,108 @@ const absences: readonly (string | undefined)[] = ['ENOENT', 'ECONNREFUSED', 'EA
 /** A serving process may be busy for so long, however short `timeoutMs` is. */
 const shortestSilenceMs = 5000
 
-/** Connects to a serving process, and again whenever it has gone. */
-class Reaching {
-  /** How long calls without a limit of their own wait for a process that sends nothing. */
-  readonly silenceMs: number
+/** The link of an engine, and of its models, to a serving process: connects, and again whenever that has gone. */
+class ServerLink {
+  /** The current connection, or the last one. {@link connected} makes the first, before anybody else has the link. */
+  connection!: ClientConnection
+  /** The path as given, for errors about what the caller did. */
   readonly #path: string
+  /** The absolute path, as this process may change its working directory. */
+  readonly #place: string
   readonly #address: string
   readonly #options: CheckedConnectOptions
+  /** How long calls without a limit of their own wait for a process that sends nothing. */
+  readonly #silenceMs: number
   readonly #ending = new AbortController()
   #reached: Promise<ClientConnection> | null = null
+  #refuses = false
 
   constructor(path: string, options: CheckedConnectOptions) {
-    this.#path = resolve(path) // this process may change its working directory
+    this.#path = path
+    this.#place = resolve(path)
     this.#address = addressOf(path)
     this.#options = options
-    this.silenceMs = Math.max(shortestSilenceMs, options.timeoutMs)
+    this.#silenceMs = Math.max(shortestSilenceMs, options.timeoutMs)
+  }
+
+  infer(name: string, feeds: unknown, options: unknown): Promise<unknown> {
+    const { connection } = this
+    if (connection.closed || this.#refuses || typeof name !== 'string')
+      return this.#inferLater(name, feeds, options)
+    try {
+      return connection.infer(name, feeds, options)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  async #inferLater(name: string, feeds: unknown, given: unknown): Promise<unknown> {
+    if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
+    const beganMs = performance.now()
+    const { limit, signal, options } = given === undefined ? noOptions : readCallOptions(given, name)
+    if (limit === null) return (await untilAborted(this.connected(), signal)).infer(name, feeds, given)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.#path)), limit.ms)
+    const connection = await untilAborted(untilAborted(this.connected(), signal), late.signal).finally(() =>
+      clearTimeout(timer),
+    )
+    return connection.infer(name, feeds, { ...optionsLeft(options!, performance.now() - beganMs), signal })
+  }
+
+  /** Calls any other method of the engine. */
+  async call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+    const connection = await untilAborted(this.connected(), signal)
+    return connection.call(method, args, this.#silenceMs, signal)
   }
 
   /**
-   * A new connection. Concurrent calls share it. @throws InferenceError `ERR_DISCONNECTED`, and the error
-   * given to {@link end}.
+   * The connection, if necessary a new one. Concurrent calls share it.
+   *
+   * @throws InferenceError `ERR_DISCONNECTED`; `ERR_CLOSED` after {@link drained} or {@link end}.
    */
-  connected(): Promise<ClientConnection> {
+  async connected(): Promise<ClientConnection> {
+    if (this.#refuses) throw this.#ended()
+    if (this.connection?.closed !== false) this.connection = await outsideContext(() => this.#connectAgain())
+    if (!this.#refuses) return this.connection
+    this.connection.end(this.#ended()) // connected too late
+    throw this.#ended()
+  }
+
+  #connectAgain(): Promise<ClientConnection> {
     this.#reached ??= this.#reach().finally(() => (this.#reached = null))
     return untilAborted(this.#reached, this.#ending.signal) // starting a process takes time
   }
 
-  /** Stops trying. Waiting calls are rejected with this error. */
-  end(error: InferenceError): void {
+  /** Refuses new requests; resolves when nothing is in flight. */
+  drained(): Promise<void> {
+    this.#refuses = true
+    return this.connection.drained()
+  }
+
+  /** Rejects what is in flight, or waits for a connection, with `ERR_CLOSED`, and disconnects. */
+  end(): void {
+    this.#refuses = true
+    const error = this.#ended()
     this.#ending.abort(error)
+    this.connection.end(error)
+  }
+
+  #ended(): InferenceError {
+    return new InferenceError('ERR_CLOSED', `The connection to ${this.#path} is closed.`, {
+      expected: 'an open connection',
+      received: 'a closed one',
+    })
   }
 
   async #reach(): Promise<ClientConnection> {
     const { timeoutMs, spawn, sharedMemory } = this.#options
-    const processes = loadBinding().binding?.processes ?? null
     const endMs = performance.now() + timeoutMs
     for (let pauseMs = shortestPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       const leftMs = Math.max(1, endMs - performance.now())
       try {
-        checkFolder(this.#path, false)
-        const connection = await ClientConnection.open(
-          this.#path,
-          this.#address,
-          processes,
-          sharedMemory,
-          leftMs,
-        )
+        checkFolder(this.#place, false)
+        const processes = sharedMemory ? nativeProcesses() : null
+        const connection = await ClientConnection.open(this.#place, this.#address, processes, leftMs)
         if (!this.#ending.signal.aborted) return connection
         connection.close('it answered too late')
       } catch (error) {
@@ -335,7 +327,7 @@ class Reaching {
       }
       const starting = spawn === null ? null : await import('./spawn-server.ts') // saves memory
       this.#ending.signal.throwIfAborted()
-      if (spawn !== null) await starting!.startServer(this.#path, spawn, processes, leftMs)
+      if (spawn !== null) await starting!.startServer(this.#place, spawn, leftMs)
       // Random pauses keep many clients from retrying at the same time.
       await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: this.#ending.signal }).catch(() => {})
     }
@@ -343,26 +335,18 @@ class Reaching {
 
   #unreachable(cause: Error, isAbsent: boolean): InferenceError {
     const what = isAbsent
-      ? `No process serves at ${this.#path}`
-      : `Cannot connect to the process that serves at ${this.#path}`
+      ? `No process serves at ${this.#place}`
+      : `Cannot connect to the process that serves at ${this.#place}`
     const next =
       isAbsent && this.#options.spawn === null
         ? 'Start the serving process, or let `spawn` start it.'
         : 'See the cause.'
     return new InferenceError('ERR_DISCONNECTED', `${what}: ${cause.message}. ${next}`, {
       name: 'path',
-      received: this.#path,
+      received: this.#place,
       cause,
     })
   }
-}
-
-/** The part of an engine that a {@link RemoteModel} uses. */
-export interface RemoteModelOwner {
-  infer(name: string, feeds: unknown, options: unknown): Promise<unknown>
-  call(method: string, ...args: unknown[]): Promise<unknown>
-  /** How many more requests would be accepted now. */
-  readonly room: number
 }
 
 const defaultInFlight = 128
@@ -376,13 +360,13 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
   readonly name: string
   /** The version that answers; `undefined` for the newest ready one. */
   readonly version: number | undefined
-  readonly #owner: RemoteModelOwner
+  readonly #link: ServerLink
 
   /** @internal */
-  constructor(name: string, version: number | undefined, owner: RemoteModelOwner) {
+  constructor(name: string, version: number | undefined, link: ServerLink) {
     this.name = name
     this.version = version
-    this.#owner = owner
+    this.#link = link
   }
 
   /**
@@ -404,7 +388,7 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     options?: InferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
-    return this.#owner.infer(
+    return this.#link.infer(
       this.name,
       feeds,
       this.version === undefined ? options : { ...options, version: this.version },
@@ -419,7 +403,7 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     const { inferMany } = await outsideContext(() => import('../../request/infer-many.ts')) // saves memory
     const streamed = {
       name: this.name,
-      start: () => ({ defaultInFlight, room: () => this.#owner.room }),
+      start: () => ({ defaultInFlight, room: () => this.#link.connection.room }),
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
     }
     yield* inferMany(streamed, source, options)
@@ -427,12 +411,12 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
 
   /** Like {@link Model.metadata}. */
   metadata(): Promise<ModelMetadata> {
-    return this.#owner.call('metadata', this.name, this.version) as Promise<ModelMetadata>
+    return this.#link.call('metadata', [this.name, this.version]) as Promise<ModelMetadata>
   }
 
   /** Like {@link Model.stats}: requests of all processes count. */
   stats(): Promise<ModelStatistics> {
-    return this.#owner.call('modelStats', this.name, this.version) as Promise<ModelStatistics>
+    return this.#link.call('modelStats', [this.name, this.version]) as Promise<ModelStatistics>
   }
 
   /**
@@ -457,19 +441,16 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     output?: OutputName<M>,
     axis?: number,
   ): Promise<Classification[][] | Classification[][][]> {
-    const { metadata, labels } = (await this.#owner.call('classes', this.name, this.version)) as {
+    const { metadata, labels } = (await this.#link.call('classes', [this.name, this.version])) as {
       metadata: ModelMetadata
       labels: readonly [string, readonly string[]][]
     }
-    const classified = { outputs, count, output }
-    return axis === undefined
-      ? classify(metadata, new Map(labels), classified)
-      : classifyAlong(axis, metadata, new Map(labels), classified)
+    return classify(metadata, new Map(labels), { outputs, count, output }, axis)
   }
 
   /** Unloads the model there, for all clients. */
   async unload(): Promise<void> {
     const options: UnloadOptions = this.version === undefined ? {} : { version: this.version }
-    await this.#owner.call('unload', this.name, options)
+    await this.#link.call('unload', [this.name, options])
   }
 }

@@ -12,10 +12,14 @@ import type { Socket } from 'node:net'
 import { dirname, resolve } from 'node:path'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { invalidArgument } from '../../errors.ts'
+import { loadBinding } from '../../native/addon.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 
 /** Most bytes of a socket path: the system cuts off longer ones. */
 const longestBytes = process.platform === 'linux' ? 107 : 103
+
+/** What the addon has for processes that share memory; `null` where memory cannot be shared. */
+export const nativeProcesses = (): NativeProcesses | null => loadBinding().binding?.processes ?? null
 
 /** The address to listen at for a path: the path itself or, on Windows, a pipe. */
 export function addressOf(path: string): string {
@@ -71,9 +75,9 @@ function unsafe(folder: string, received: string) {
  *
  * @throws Error if it belongs to another user.
  */
-export function checkServer(path: string, processes: NativeProcesses | null, socket: Socket): void {
+export function checkServer(path: string, socket: Socket): void {
   if (process.platform === 'win32') return
-  let user = userOfPeer(processes, socket)
+  let user = userOfPeer(socket)
   if (user === undefined) {
     checkFolder(path, false)
     user = lstatSync(addressOf(path)).uid
@@ -82,9 +86,9 @@ export function checkServer(path: string, processes: NativeProcesses | null, soc
 }
 
 /** The user of the process at the other end; `undefined` if the system cannot be asked. */
-export function userOfPeer(processes: NativeProcesses | null, socket: Socket): number | undefined {
+export function userOfPeer(socket: Socket): number | undefined {
   const descriptor = descriptorOf(socket)
-  return processes === null || descriptor === undefined ? undefined : processes.peer(descriptor).user
+  return descriptor === undefined ? undefined : nativeProcesses()?.peer(descriptor).user
 }
 
 /** The file descriptor of a socket. Node has it on the underlying handle, if there is one. */
@@ -103,7 +107,7 @@ export interface HeldLock {
  * when its holder ends, however it ends. Without it a file names the holder, and is ignored once that process
  * is gone.
  */
-export function takeLock(processes: NativeProcesses | null, path: string): HeldLock | null {
+export function takeLock(path: string, processes = nativeProcesses()): HeldLock | null {
   if (processes === null) return takeByFile(path)
   const descriptor = processes.lock(path)
   return descriptor === null ? null : { release: () => processes.close(descriptor) }

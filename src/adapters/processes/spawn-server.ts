@@ -1,7 +1,6 @@
 import { fork } from 'node:child_process'
 import { InferenceError } from '../../errors.ts'
-import type { NativeProcesses } from '../../native/native-binding.ts'
-import type { CheckedConnectOptions } from './process-options.ts'
+import type { CheckedSpawnOptions } from './process-options.ts'
 import { ownFile } from '../../base/own-package.ts'
 import { takeLock, type HeldLock, checkFolder } from './serving-place.ts'
 import { errorFrom } from './tagged-json.ts'
@@ -26,27 +25,28 @@ export interface ServingTask {
  */
 export async function startServer(
   path: string,
-  spawn: NonNullable<CheckedConnectOptions['spawn']>,
-  processes: NativeProcesses | null,
+  spawn: CheckedSpawnOptions,
   timeoutMs: number,
 ): Promise<void> {
   checkFolder(path, true)
   let lock: HeldLock | null = null
   try {
-    lock = takeLock(processes, `${path}.start`)
-    if (lock !== null) await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+    lock = takeLock(`${path}.start`)
+    if (lock !== null) await start(path, spawn, timeoutMs)
   } catch (error) {
-    throw failed(path, error)
+    const message = `The process that is to serve at ${path} could not be started: ${error instanceof Error ? error.message : String(error)}`
+    throw new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause: error })
   } finally {
     lock?.release()
   }
 }
 
 function start(
-  task: ServingTask,
-  { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>,
+  path: string,
+  { module, idleMs, execArgv, env }: CheckedSpawnOptions,
   timeoutMs: number,
 ): Promise<void> {
+  const task: ServingTask = { path, module, idleMs }
   const child = fork(ownFile('adapters/processes/serving-process.js'), [JSON.stringify(task)], {
     detached: true, // signals to this process, such as Ctrl+C, do not reach it
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -77,9 +77,4 @@ function start(
 function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: string[] } {
   if (execArgv !== undefined) return { execArgv: [...execArgv] }
   return process.execArgv.some((option) => option.startsWith('--input-type')) ? { execArgv: [] } : {}
-}
-
-function failed(path: string, cause: unknown): InferenceError {
-  const message = `The process that is to serve at ${path} could not be started: ${cause instanceof Error ? cause.message : String(cause)}`
-  return new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause })
 }

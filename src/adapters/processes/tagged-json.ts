@@ -75,20 +75,13 @@ export function toTextAndBytes(value: unknown): {
   const text = JSON.stringify(value, function (this: unknown, key: string, replaced: unknown) {
     values++
     if (!Array.isArray(this)) names++
-    const given = (this as Record<string, unknown>)[key]
-    const kind = kindOf(given)
-    if (kind === undefined && !isAnyArrayBuffer(given)) return replace.call(this, key, replaced)
-    const view =
-      kind === undefined
-        ? new Uint8Array(given as ArrayBuffer)
-        : plainView(storedView(given as ArrayBufferView, kind))
-    if (view.byteLength <= smallBytes) return replace.call(this, key, replaced)
+    const stored = storedBytes((this as Record<string, unknown>)[key])
+    if (stored === null || stored.bytes.byteLength <= smallBytes) return replace.call(this, key, replaced)
+    const { kind, bytes } = stored
     const at = offset
-    offset += aligned(view.byteLength)
-    arrays.push(new Uint8Array(view.buffer, view.byteOffset, view.byteLength))
-    return {
-      $: ['bytes', kind === 'Float16Array' ? 'Uint16Array' : (kind ?? 'ArrayBuffer'), at, view.byteLength],
-    }
+    offset += aligned(bytes.byteLength)
+    arrays.push(bytes)
+    return { $: ['bytes', kind, at, bytes.byteLength] }
   })
   return { text: text ?? 'null', arrays, names, values }
 }
@@ -174,22 +167,28 @@ function replace(this: unknown, key: string, value: unknown): unknown {
   if (typeof given === 'bigint') return { $: ['bigint', String(given)] }
   if (given instanceof URL) return { $: ['url', given.href] }
   if (given instanceof Tensor) return { $: ['tensor', given.type, given.dims, given.data] }
-  if (isAnyArrayBuffer(given)) return { $: ['buffer', Buffer.from(given).toString('base64')] }
-  const kind = kindOf(given)
-  if (kind !== undefined) {
-    const { buffer, byteOffset, byteLength } = plainView(storedView(given as ArrayBufferView, kind))
-    return {
-      $: [
-        'array',
-        kind === 'Float16Array' ? 'Uint16Array' : kind,
-        Buffer.from(buffer, byteOffset, byteLength).toString('base64'),
-      ],
-    }
+  const stored = storedBytes(given)
+  if (stored !== null) {
+    const { buffer, byteOffset, byteLength } = stored.bytes
+    const base64 = Buffer.from(buffer, byteOffset, byteLength).toString('base64')
+    return { $: stored.kind === 'ArrayBuffer' ? ['buffer', base64] : ['array', stored.kind, base64] }
   }
   // An application's own object with that property: not one of the kinds.
   if (typeof given === 'object' && given !== null && Object.hasOwn(given, '$'))
     return { $: ['object', Object.entries(given)] }
   return value
+}
+
+/** The bytes of a typed array or a buffer, and the name of its kind; `null` for anything else. */
+function storedBytes(given: unknown): { readonly kind: string; readonly bytes: Uint8Array } | null {
+  if (isAnyArrayBuffer(given)) return { kind: 'ArrayBuffer', bytes: new Uint8Array(given) }
+  const kind = kindOf(given)
+  if (kind === undefined) return null
+  const { buffer, byteOffset, byteLength } = plainView(storedView(given as ArrayBufferView, kind))
+  return {
+    kind: kind === 'Float16Array' ? 'Uint16Array' : kind,
+    bytes: new Uint8Array(buffer, byteOffset, byteLength),
+  }
 }
 
 function revive(value: unknown, bytes?: Uint8Array): unknown {

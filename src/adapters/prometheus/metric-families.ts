@@ -45,7 +45,7 @@ export interface MetricFamily {
 type Failure = 'REJECTED' | 'CANCELED' | 'BACKEND' | 'OTHER'
 
 /** Triton's reasons of failure, which are fewer than ours. */
-const failureOf: Readonly<Record<RejectionReason | RefusalReason, Failure>> = {
+const tritonReasons: Readonly<Record<RejectionReason | RefusalReason, Failure>> = {
   queueFull: 'REJECTED',
   timeout: 'REJECTED',
   deadline: 'REJECTED',
@@ -65,7 +65,7 @@ const failureOf: Readonly<Record<RejectionReason | RefusalReason, Failure>> = {
 function failures({ rejections, refusals }: ModelStatistics): Readonly<Record<Failure, number>> {
   const counts = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 }
   for (const [reason, count] of [...Object.entries(rejections), ...Object.entries(refusals)])
-    counts[failureOf[reason as RejectionReason | RefusalReason]] += count
+    counts[tritonReasons[reason as RejectionReason | RefusalReason]] += count
   return counts
 }
 

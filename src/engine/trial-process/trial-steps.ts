@@ -23,13 +23,13 @@ export interface TrialSession {
 }
 
 /** Changes what a session is opened from: the model, and its options. */
-export type OpeningOf = (
+type OpeningOf = (
   model: string | SharedArrayBuffer,
   options: OpenOptions,
 ) => [model: string | SharedArrayBuffer, options: OpenOptions]
 
 /** Opens a session in this process; rejects with ONNX Runtime's message. */
-export type OpenForTrial = (task: TrialTask, config: ResolvedConfig, how: OpeningOf) => Promise<TrialSession>
+type OpenForTrial = (task: TrialTask, config: ResolvedConfig, how: OpeningOf) => Promise<TrialSession>
 
 const asItIs: OpeningOf = (model, options) => [model, options]
 const say = (word: TrialWord): void => void process.send!(word)

@@ -237,7 +237,7 @@ export class ResponseSharing {
 
   #failed(run: SharedRun, reason: unknown): void {
     this.#forget(run)
-    const why = failureOf(reason)
+    const why = reasonOfFailedRun(reason)
     for (const caller of run.callers) {
       this.#unwatch(caller)
       caller.run = null
@@ -424,7 +424,7 @@ function later(a: number | null, b: number | null): number | null {
 }
 
 /** Why a run has failed. It has only the inputs that all its callers share, and no signal. */
-function failureOf(reason: unknown): RejectionReason {
+function reasonOfFailedRun(reason: unknown): RejectionReason {
   const found = rejectionOf(reason)
   return found === 'invalid' ? 'changed' : found
 }

@@ -1,15 +1,12 @@
-import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { libraryVersion } from '../../base/own-package.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
 import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
-import type { Model } from '../../model.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
-import type { ModelConfig } from '../../options/model-config.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
-import { Connection, type ConnectionOwner } from './connection.ts'
+import { Connection, frameHeadBytes, type ConnectionOwner } from './connection.ts'
+import type { ServedMethods } from './engine-server.ts'
 import { requestPieces, type TravellingRequest, writeAnswer, writeRejection } from './inference-records.ts'
 import {
   aliveCall,
@@ -28,7 +25,7 @@ import {
 import { BadRecord, type RecordReader, RecordWriter } from './records.ts'
 import { descriptorOf } from './serving-place.ts'
 import { SharedRings } from './shared-rings.ts'
-import { errorText, fromText, toTextAndBytes, writtenPieces } from './tagged-json.ts'
+import { errorText, fromText } from './tagged-json.ts'
 
 /** What all clients share. */
 export interface Serving {
@@ -40,21 +37,19 @@ export interface Serving {
   readonly limits: { readonly maxRequests: number; readonly maxBytes: number }
   readonly ringPace: RingPace
   /** A client has gone, and its requests are released. */
-  gone(client: ServedClient): void
+  gone(client: ServerConnection): void
 }
 
 const ringBytes = 2 ** 26
 /** How long a client may stay silent after connecting, or stay connected after the last message to it. */
 const patienceMs = 10_000
-/** Room in a frame beside the payload. */
-const frameHeadBytes = 65_536
 const aliveBody = Buffer.from(aliveCall)
 
 /**
- * One client of a serving process. Everything that it sends is checked; a violation ends its connection, and
- * affects no other client.
+ * The server's end of a connection: one client of a serving process. Everything that it sends is checked; a violation
+ * ends its connection, and affects no other client.
  */
-export class ServedClient implements ConnectionOwner {
+export class ServerConnection implements ConnectionOwner {
   readonly #serving: Serving
   readonly #socket: Socket
   readonly #connection: Connection
@@ -70,27 +65,12 @@ export class ServedClient implements ConnectionOwner {
   readonly #watch: ClientWatch
   #greeted = false
   #lastNumber = 0
-  #inFlight = 0
+  /** Requests taken and not answered yet. */
+  inFlight = 0
   #inFlightBytes = 0
-  /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
-  #calls = 0
-  /** Calls without a result yet. */
-  #callsAtWork = 0
-  /** Bytes of those calls, as received. */
-  #callBytes = 0
-  #lastCall: Promise<void> = Promise.resolve()
-  /** The id of the last call that has been read. */
-  #lastCallId = 0
-  /** Loads without a result yet. */
-  readonly #loads = new Map<number, AbortController>()
-  /** Calls withdrawn before they were read. */
-  readonly #withdrawnCalls = new Set<number>()
-  readonly #pace = new CallPace()
-  /** A sign of life has not been sent yet. */
-  #signIsDue = false
+  readonly #calls: ClientCalls
   #blocked = false
   #ending = false
-  #closed = false
   /** Requests answered. */
   requests = 0
 
@@ -101,13 +81,12 @@ export class ServedClient implements ConnectionOwner {
     this.#watch = new ClientWatch(
       this.#connection,
       serving.limits.maxBytes,
-      () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending,
+      () => (this.#blocked || this.#calls.byteLength >= serving.limits.maxBytes) && !this.#ending,
     )
-    this.#patience = setTimeout(() => this.close('it sent no greeting'), patienceMs).unref()
-  }
-
-  get inFlight(): number {
-    return this.#inFlight
+    this.#calls = new ClientCalls(this.#connection, serving.methods, this.#all.signal, () =>
+      this.#callEnded(),
+    )
+    this.#patience = setTimeout(() => this.#connection.close('it sent no greeting'), patienceMs).unref()
   }
 
   get sharesMemory(): boolean {
@@ -121,19 +100,11 @@ export class ServedClient implements ConnectionOwner {
     this.#settled()
   }
 
-  /** Disconnects the client at once. */
-  close(reason: string): void {
-    this.#connection.close(reason)
-  }
-
   accepts(): boolean {
     const { maxRequests, maxBytes } = this.#serving.limits
     this.#blocked =
       !this.#ending &&
-      (!this.#greeted ||
-        this.#inFlight >= maxRequests ||
-        this.#inFlightBytes >= maxBytes ||
-        this.#connection.unsentBytes >= maxBytes)
+      (!this.#greeted || this.inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#isUnread)
     if (this.#blocked) this.#watch.begin()
     return !this.#blocked
   }
@@ -144,21 +115,32 @@ export class ServedClient implements ConnectionOwner {
         readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }),
       )
     if (!this.#greeted) throw new BadRecord('data before its greeting')
-    const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
-    if (
-      isCall &&
-      (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)
-    )
-      throw new BadRecord('more calls than it reads results')
-    if (isCall && !this.#signIsDue && this.#socket.writable && body.equals(aliveBody)) this.#giveSignOfLife()
-    else if (isCall && !this.#ending) this.#beginCall(kind, body)
+    if (kind === frameKinds.call || kind === frameKinds.callWithBytes) this.#takeCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
-    else if (kind === frameKinds.callWithdrawal && body.length === 8) this.#withdrawCall(body.readDoubleLE(0))
+    else if (kind === frameKinds.callWithdrawal && body.length === 8)
+      this.#calls.withdraw(body.readDoubleLE(0))
     else if (!this.#ending) throw new BadRecord('a frame of unknown kind')
   }
 
+  #takeCall(kind: number, body: Buffer): void {
+    if (this.#calls.areMany || this.#isUnread) throw new BadRecord('more calls than it reads results')
+    if (body.equals(aliveBody) && this.#socket.writable && this.#calls.giveSignOfLife()) return
+    if (!this.#ending) this.#calls.begin(kind, body)
+  }
+
+  #callEnded(): void {
+    if (this.#isUnread && !this.#connection.closed) this.#watch.begin()
+    this.#connection.read() // frames may have waited for this
+    this.#settled()
+  }
+
+  /** Whether answers wait that the client does not read. */
+  get #isUnread(): boolean {
+    return this.#connection.unsentBytes >= this.#serving.limits.maxBytes
+  }
+
   takesFrames(): boolean {
-    const takes = this.#ending || this.#callBytes < this.#serving.limits.maxBytes
+    const takes = this.#ending || this.#calls.byteLength < this.#serving.limits.maxBytes
     if (!takes) this.#watch.begin()
     return takes
   }
@@ -183,7 +165,7 @@ export class ServedClient implements ConnectionOwner {
   #take(request: TravellingRequest, byteLength: number): void {
     if (this.#ending) return
     this.#lastNumber = request.number
-    this.#inFlight++
+    this.inFlight++
     this.#inFlightBytes += byteLength
     if (this.#withdrawn.delete(request.number))
       return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
@@ -196,14 +178,14 @@ export class ServedClient implements ConnectionOwner {
   }
 
   onClose(reason: string, isViolation: boolean): void {
-    this.#closed = true
     if (isViolation) this.#serving.ringPace.violated()
     clearTimeout(this.#patience)
     this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client disconnected: ${reason}.`)
     this.#all.abort(gone)
-    for (const controller of [...this.#signals.values(), ...this.#loads.values()]) controller.abort(gone)
-    if (this.#inFlight === 0) this.#serving.gone(this)
+    for (const controller of this.#signals.values()) controller.abort(gone)
+    this.#calls.abort(gone)
+    if (this.inFlight === 0) this.#serving.gone(this)
   }
 
   #greet({ protocol, version, sharesMemory }: Hello): void {
@@ -259,7 +241,7 @@ export class ServedClient implements ConnectionOwner {
 
   #answer(number: number, byteLength: number, answer: object, reported: boolean): void {
     this.#done(number, byteLength)
-    if (this.#closed) return this.#settled()
+    if (this.#connection.closed) return this.#settled()
     try {
       writeAnswer(this.#record, number, answer as Record<string, unknown>, reported)
       const { maxBytes } = this.#serving.limits
@@ -272,13 +254,13 @@ export class ServedClient implements ConnectionOwner {
       writeRejection(this.#record, number, error)
     }
     this.#connection.send(this.#record)
-    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+    if (this.#isUnread) this.#watch.begin()
     this.#settled()
   }
 
   #reject(number: number, byteLength: number, error: unknown): void {
     this.#done(number, byteLength)
-    if (!this.#closed) {
+    if (!this.#connection.closed) {
       writeRejection(this.#record, number, error)
       this.#connection.send(this.#record)
     }
@@ -287,16 +269,16 @@ export class ServedClient implements ConnectionOwner {
 
   #done(number: number, byteLength: number): void {
     this.requests++
-    this.#inFlight--
+    this.inFlight--
     this.#inFlightBytes -= byteLength
     if (this.#signals.size > 0) this.#signals.delete(number)
   }
 
   #settled(): void {
-    if (this.#closed) {
-      if (this.#inFlight === 0) this.#serving.gone(this)
+    if (this.#connection.closed) {
+      if (this.inFlight === 0) this.#serving.gone(this)
     } else if (this.#ending) {
-      if (this.#inFlight + this.#callsAtWork === 0) this.#leave()
+      if (this.inFlight + this.#calls.atWork === 0) this.#leave()
     } else if (this.#blocked) this.#connection.read()
   }
 
@@ -304,49 +286,95 @@ export class ServedClient implements ConnectionOwner {
   #leave(): void {
     this.#connection.end()
     clearTimeout(this.#patience)
-    this.#patience = setTimeout(() => this.close('it did not read its answers'), patienceMs).unref()
+    this.#patience = setTimeout(
+      () => this.#connection.close('it did not read its answers'),
+      patienceMs,
+    ).unref()
   }
 
   /** Each request may be withdrawn once, also one that has not been read yet. */
   #withdraw(number: number): void {
-    if (++this.#withdrawals > this.requests + this.#inFlight + this.#serving.limits.maxRequests)
+    if (++this.#withdrawals > this.requests + this.inFlight + this.#serving.limits.maxRequests)
       throw new BadRecord('more withdrawals than requests')
     const controller = this.#signals.get(number)
     if (controller !== undefined) controller.abort()
     else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests)
       this.#withdrawn.add(number)
   }
+}
+
+/** The calls of one client: of all methods but `infer`. They begin in the order of arrival and may end in any order. */
+class ClientCalls {
+  /** Calls without a result yet. */
+  atWork = 0
+  /** Bytes of those calls, as received. */
+  byteLength = 0
+  readonly #connection: Connection
+  readonly #methods: ServedMethods
+  /** Fires when the client has gone. */
+  readonly #gone: AbortSignal
+  readonly #ended: () => void
+  readonly #pace = new CallPace()
+  /** Calls whose result the client has not received. This side learns of the receipt somewhat later. */
+  #unreceived = 0
+  #last: Promise<void> = Promise.resolve()
+  /** The id of the last call that has been read. */
+  #lastId = 0
+  /** Loads without a result yet. */
+  readonly #loads = new Map<number, AbortController>()
+  /** Calls withdrawn before they were read. */
+  readonly #withdrawn = new Set<number>()
+  /** A sign of life has not been sent yet. */
+  #signIsDue = false
+
+  /** @param ended called after each call. */
+  constructor(connection: Connection, methods: ServedMethods, gone: AbortSignal, ended: () => void) {
+    this.#connection = connection
+    this.#methods = methods
+    this.#gone = gone
+    this.#ended = ended
+  }
+
+  /** Whether the client has many more results to receive than it may have calls in flight. */
+  get areMany(): boolean {
+    return this.#unreceived >= 2 * mostCalls
+  }
 
   /** Stops a load, also one that has not been read yet. Any other call goes on. */
-  #withdrawCall(id: number): void {
+  withdraw(id: number): void {
     const controller = this.#loads.get(id)
     if (controller !== undefined) controller.abort()
-    else if (id > this.#lastCallId && this.#withdrawnCalls.size < this.#callsAtWork)
-      this.#withdrawnCalls.add(id)
+    else if (id > this.#lastId && this.#withdrawn.size < this.atWork) this.#withdrawn.add(id)
+  }
+
+  /** Stops all loads. */
+  abort(reason: InferenceError): void {
+    for (const controller of this.#loads.values()) controller.abort(reason)
   }
 
   /**
-   * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any: a
-   * client that asks without end gets no more of this thread than by other calls.
+   * Waits for no other calls, as those may take long. Until the client has it, another question is a call like any (then
+   * this returns false): a client that asks without end gets no more of this thread than by other calls.
    */
-  #giveSignOfLife(): void {
+  giveSignOfLife(): boolean {
+    if (this.#signIsDue) return false
     this.#signIsDue = true
     this.#connection.sendText(frameKinds.result, aliveResult, () => (this.#signIsDue = false))
+    return true
   }
 
-  /** Calls begin in the order of arrival and may end in any order. */
-  #beginCall(kind: number, body: Buffer): void {
-    this.#calls++
-    this.#callsAtWork++
-    this.#callBytes += body.length
-    this.#lastCall = this.#lastCall.then(async () => {
-      if (this.#closed) return this.#callEnded(body.length)
+  begin(kind: number, body: Buffer): void {
+    this.#unreceived++
+    this.atWork++
+    this.byteLength += body.length
+    this.#last = this.#last.then(async () => {
+      if (this.#connection.closed) return this.#end(body.length)
       try {
-        await this.#pace.turn(this.#all.signal)
-        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)
-        void this.#answerCall(id, result, body.length)
+        await this.#pace.turn(this.#gone)
+        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#gone)
+        void this.#answer(id, result, body.length)
       } catch (error) {
-        this.#callEnded(body.length)
+        this.#end(body.length)
         this.#connection.violated(error)
       }
     })
@@ -355,9 +383,9 @@ export class ServedClient implements ConnectionOwner {
   *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
     const { id, method, args } = yield* callPieces(kind, body)
     const begin = (signal?: AbortSignal) =>
-      this.#serving.methods.begin(method, Array.isArray(args) ? args : [], signal)
-    this.#lastCallId = id
-    const isWithdrawn = this.#withdrawnCalls.delete(id)
+      this.#methods.begin(method, Array.isArray(args) ? args : [], signal)
+    this.#lastId = id
+    const isWithdrawn = this.#withdrawn.delete(id)
     if (method !== 'load') return { id, ...(yield* this.#pace.counted(begin())) }
     if (this.#loads.has(id)) throw new BadRecord('two loads of one id')
     const controller = new AbortController()
@@ -368,25 +396,23 @@ export class ServedClient implements ConnectionOwner {
   }
 
   /** The text of a result is made within the turns that all clients share: statistics may have 100 KB. */
-  async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
+  async #answer(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
     const answer = await result.then(
       (value) => ({ id, value }),
       (error: unknown) => ({ id, error: fromText(errorText(error)) }),
     )
     const text = await slices
-      .run(this.#pace.counted(answerText(answer)), byteLength, this.#all.signal)
+      .run(this.#pace.counted(answerText(answer)), byteLength, this.#gone)
       .catch(() => null)
-    if (text === null) this.#calls-- // the client has gone
-    else this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
-    this.#callEnded(byteLength)
-    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+    if (text === null) this.#unreceived-- // the client has gone
+    else this.#connection.sendText(frameKinds.result, text, () => this.#unreceived--)
+    this.#end(byteLength)
   }
 
-  #callEnded(byteLength: number): void {
-    this.#callsAtWork--
-    this.#callBytes -= byteLength
-    this.#connection.read() // frames may have waited for this
-    this.#settled()
+  #end(byteLength: number): void {
+    this.atWork--
+    this.byteLength -= byteLength
+    this.#ended()
   }
 }
 
@@ -522,150 +548,4 @@ class ClientWatch {
     else if (this.#isBlocked()) this.#connection.sendText(frameKinds.result, aliveResult)
     else if (unsentBytes < this.#mostUnsentBytes) this.end()
   }
-}
-
-/** Bytes of a model hashed in one piece. */
-const hashedBytes = 2 ** 19
-
-interface SharedLoad {
-  readonly config: string
-  readonly loading: Promise<Model>
-  readonly stop: AbortController
-  /** Clients waiting for the load. */
-  waiting: number
-  model: Model | null
-}
-
-/**
- * The methods of an engine, other than inference, that clients may call. One instance serves all clients, so
- * that they share loaded models.
- */
-export class ServedMethods {
-  readonly #engine: InferenceEngine
-  readonly #loads = new Map<string, SharedLoad>()
-
-  constructor(engine: InferenceEngine) {
-    this.#engine = engine
-  }
-
-  /**
-   * Begins a call, in pieces.
-   *
-   * @param signal fires when the client has gone.
-   * @returns a promise that rejects with `ERR_INVALID_ARG` for an unknown method, and with the engine's
-   * errors.
-   */
-  *begin(
-    method: string,
-    args: readonly unknown[],
-    signal?: AbortSignal,
-  ): Pieces<{ readonly result: Promise<unknown> }> {
-    if (method !== 'load') return { result: this.#call(method, args) }
-    const [name, config] = args as [string, ModelConfig | null]
-    const text = yield* configText(config)
-    return { result: this.#load(name, config, text, signal) }
-  }
-
-  async #call(method: string, args: readonly unknown[]): Promise<unknown> {
-    const engine = this.#engine
-    const [name, second] = args as [string, never]
-    switch (method) {
-      case 'unload':
-        await engine.unload(name, second ?? {})
-        return this.#forgetUnloaded()
-      case 'alive':
-        return null
-      case 'stats':
-        return engine.stats()
-      case 'modelStats':
-        return engine.model(name, second ?? undefined).stats()
-      case 'metadata':
-        return engine.model(name, second ?? undefined).metadata
-      case 'classes': {
-        const { metadata, labels } = engine.model(name, second ?? undefined)
-        return { metadata, labels: [...labels] }
-      }
-      case 'models':
-        return engine
-          .models()
-          .map((model) => ({ name: model.name, state: model.state, versions: model.versions }))
-      case 'capabilities':
-        return engine.capabilities()
-      default:
-        throw new InferenceError('ERR_INVALID_ARG', `The serving process knows no method '${method}'.`)
-    }
-  }
-
-  #forgetUnloaded(): void {
-    for (const [key, { model }] of this.#loads)
-      if (model !== null && model.state === 'closed') this.#loads.delete(key)
-  }
-
-  /**
-   * Processes that start with the same configuration load a model once: later clients share the loaded or
-   * loading model.
-   */
-  async #load(
-    name: string,
-    config: ModelConfig | null,
-    text: string,
-    signal: AbortSignal | undefined,
-  ): Promise<{ readonly version: number }> {
-    signal?.throwIfAborted()
-    const key = JSON.stringify([name, String(config?.version ?? 1)])
-    const known = this.#loads.get(key)
-    const isShared =
-      config !== null &&
-      known?.config === text &&
-      (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
-    return {
-      version: (await this.#loaded(isShared ? known : this.#begin(key, name, config, text), signal)).version,
-    }
-  }
-
-  #begin(key: string, name: string, config: ModelConfig | null, text: string): SharedLoad {
-    const stop = new AbortController()
-    const load: SharedLoad = {
-      config: text,
-      loading: this.#engine.load(name, config ?? undefined, { signal: stop.signal }),
-      stop,
-      waiting: 0,
-      model: null,
-    }
-    this.#loads.set(key, load)
-    load.loading.then(
-      (model) => (load.model = model),
-      () => this.#loads.get(key) === load && this.#loads.delete(key),
-    )
-    return load
-  }
-
-  /** A load without waiting clients is aborted. */
-  async #loaded(load: SharedLoad, signal: AbortSignal | undefined): Promise<Model> {
-    load.waiting++
-    try {
-      return await untilAborted(load.loading, signal)
-    } finally {
-      if (--load.waiting === 0 && load.model === null) load.stop.abort(signal?.reason)
-    }
-  }
-}
-
-/** A text that identifies a configuration. It has hashes of model bytes, so that the bytes are not kept. */
-function* configText(config: ModelConfig | null): Pieces<string> {
-  const arrays: Uint8Array[] = []
-  const text = yield* writtenPieces(config, (leaf) => {
-    const written = toTextAndBytes(leaf)
-    arrays.push(...written.arrays)
-    return written.text
-  })
-  if (arrays.length === 0) return text!
-  const hash = createHash('sha256')
-  for (const array of arrays) {
-    for (let at = 0; at < array.byteLength; at += hashedBytes) {
-      hash.update(array.subarray(at, at + hashedBytes))
-      yield
-    }
-  }
-  return text! + hash.digest('hex')
 }
