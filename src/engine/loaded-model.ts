@@ -24,7 +24,7 @@ import {
   unfitSample,
 } from './load-failure.ts'
 import type { Loaded, Opened } from './loaded.ts'
-import type { SaidOfModel } from '../onnx/model-properties.ts'
+import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.ts'
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
 import { RequestCosts } from '../request/request-costs.ts'
@@ -154,7 +154,6 @@ export class LoadedModel implements Opened {
   async #readProperties(): Promise<SaidOfModel | null> {
     const { function: fn, isSmallGraph, bytes, path } = this.#config
     if (fn !== null || isSmallGraph === true) return null
-    const { readModelProperties } = await import('../onnx/model-properties.ts') // with the reader of protobuf
     return readModelProperties(bytes === null ? path : new Uint8Array(bytes))
   }
 

@@ -1,7 +1,7 @@
 import type { ModelProperties } from '../tensor/metadata.ts'
 import { withRegularFile } from '../base/files.ts'
 import { FileWindow } from './file-window.ts'
-import { WireReader, type Span } from './wire-reader.ts'
+import { type Fields, int, MessageReader, part, parts } from './message-reader.ts'
 
 /**
  * Longest text kept, and the limit for all of them together, in bytes. Labels and vocabularies are far
@@ -33,46 +33,57 @@ export async function readModelProperties(source: string | Uint8Array): Promise<
   }
 }
 
+/** The fields that are read, by message of ONNX's schema (onnx/onnx.proto). */
+const fieldsOf = {
+  model: { 2: part, 3: part, 4: part, 5: int, 6: part, 7: part, 14: parts },
+  graph: { 2: part, 10: part, 11: parts, 12: parts },
+  metadata: { 1: part, 2: part },
+  value: { 1: part, 3: part },
+}
+
 function read(window: FileWindow): SaidOfModel {
-  const reader = new WireReader(window)
-  const custom = new Map<string, string>()
-  const descriptions = new Map<string, string>()
+  const reader = new MessageReader(window)
   let left = mostTexts
-  const text = (span: Span): string => {
-    const length = span.end - span.start
+  const text = (start: number, end: number): string => {
+    const length = end - start
     if (length > Math.min(mostText, left)) return ''
     left -= length
-    return reader.text(span, length)
+    return reader.bytes(start, end).toString()
   }
-  let [description, graphName, graphDescription] = ['', '', '']
-  const entry = (part: Span) => {
+  /** The two texts of a message. */
+  const pair = (fields: Fields, start: number, end: number): [key: string, value: string] => {
     let [key, value] = ['', '']
-    reader.read('Container', part, { 1: (span) => (key = text(span)), 2: (span) => (value = text(span)) })
-    if (key !== '') custom.set(key, value)
-  }
-  const value = (part: Span) => {
-    let [name, said] = ['', '']
-    reader.read('Container', part, { 1: (span) => (name = text(span)), 3: (span) => (said = text(span)) })
-    if (said !== '') descriptions.set(name, said)
-  }
-  const graph = (part: Span) =>
-    reader.read('Container', part, {
-      2: (span) => (graphName = text(span)),
-      10: (span) => (graphDescription = text(span)),
-      11: value,
-      12: value,
+    reader.read(start, end, fields, (field, _, from, to) => {
+      if (field === 1) key = text(from, to)
+      else value = text(from, to)
     })
-  const { producerName, producerVersion, domain, modelVersion } = reader.read(
-    'ModelProto',
-    { start: 0, end: window.byteLength },
-    { 6: (span) => (description = text(span)), 7: graph, 14: entry },
-  )
+    return [key, value]
+  }
+  const custom = new Map<string, string>()
+  const descriptions = new Map<string, string>()
+  const ofModel: Partial<Record<number, string>> = {}
+  const ofGraph: Partial<Record<number, string>> = {}
+  let version = 0
+  const readGraph = (start: number, end: number): void =>
+    reader.read(start, end, fieldsOf.graph, (field, _, from, to) => {
+      if (field < 11) return void (ofGraph[field] = text(from, to))
+      const [name, said] = pair(fieldsOf.value, from, to)
+      if (said !== '') descriptions.set(name, said)
+    })
+  reader.read(0, window.byteLength, fieldsOf.model, (field, value, start, end) => {
+    if (field === 5) version = value
+    else if (field === 7) readGraph(start, end)
+    else if (field === 14) {
+      const [key, said] = pair(fieldsOf.metadata, start, end)
+      if (key !== '') custom.set(key, said)
+    } else ofModel[field] = text(start, end)
+  })
   const properties = {
-    producer: Object.freeze({ name: producerName, version: producerVersion }),
-    domain,
-    version: modelVersion,
-    description,
-    graph: Object.freeze({ name: graphName, description: graphDescription }),
+    producer: Object.freeze({ name: ofModel[2] ?? '', version: ofModel[3] ?? '' }),
+    domain: ofModel[4] ?? '',
+    version,
+    description: ofModel[6] ?? '',
+    graph: Object.freeze({ name: ofGraph[2] ?? '', description: ofGraph[10] ?? '' }),
     custom: Object.freeze(Object.fromEntries(custom)),
   }
   return { properties: Object.freeze(properties), descriptions }

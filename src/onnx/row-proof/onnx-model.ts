@@ -1,4 +1,4 @@
-import { UnreadableGraph } from './message-reader.ts'
+import { UnreadableGraph } from '../message-reader.ts'
 
 /** A tensor of the file. Elements are kept only for small numeric tensors. */
 export interface StoredTensor {

@@ -25,7 +25,7 @@ import {
   parts,
   UnreadableGraph,
   type Fields,
-} from './message-reader.ts'
+} from '../message-reader.ts'
 
 /** Most elements of a float tensor that are kept: scales of a resize, but not weights. */
 const mostFloats = 64

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import type { FileWindow } from '../file-window.ts'
-import { takeSteps } from './dims.ts'
+import type { FileWindow } from './file-window.ts'
+import { takeSteps } from './row-proof/dims.ts'
 
 /** The file is no ONNX model, exceeds a limit, or could be read differently by ONNX Runtime. */
 export class UnreadableGraph extends Error {
