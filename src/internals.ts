@@ -78,8 +78,7 @@ export {
 } from './base/files.ts'
 export { isFolder, readModelFolder } from './features/triton-repository/model-folder.ts'
 export type { VersionConfig } from './features/triton-repository/model-folder.ts'
-export { hashOfFile } from './models/compiled-models/content-hash.ts'
-export { ExternalFiles } from './models/compiled-models/model-content.ts'
+export { ExternalFiles, hashOfFile } from './models/compiled-models/model-content.ts'
 export { readModelFile } from './cli/model-file.ts'
 
 // Errors, and the command line's way with them.

@@ -1,6 +1,6 @@
 import { resolveConfig } from '../../src/options/model-config.ts'
 import type { Clock } from '../../src/base/clock.ts'
-import { asItIs, type PreparedModel } from '../../src/models/compiled-models/prepared-model.ts'
+import { asItIs, type PreparedModel } from '../../src/models/compiled-models/model-preparation.ts'
 import { ModelHost } from '../../src/models/model-host.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import type { SessionRuntime } from '../../src/options/session-options.ts'
