@@ -188,10 +188,7 @@ function* madeUpRequests(
 ): Generator<readonly TrialFeeds[]> {
   if (!inputs.every(({ type }) => isElementType(type))) return
   const tensors = inputs as readonly TensorMetadata[]
-  const optional = new Set(
-    tensors.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
-  )
-  for (const { rowDims, draws } of rowRecipes(tensors, null, null, optional).slice(0, mostRecipes)) {
+  for (const { rowDims, draws } of rowRecipes(tensors, null, null, optionalInputs).slice(0, mostRecipes)) {
     const dims = rowDims.map((own, index) =>
       hasFixedFirst(tensors[index]!) ? [tensors[index]!.shape[0] as number, ...own] : own,
     )
