@@ -5,7 +5,7 @@ import { checkRequests, checkRows, type RunTrial } from '../../src/models/row-ch
 import { PluginProvider } from '../../src/options/engine-options.ts'
 import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
 import { floatTolerance } from '../../src/schedule/joining.ts'
-import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
+import { toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { type ElementType, type MailedTensor, storageOf } from '../../src/tensor/tensor.ts'
 import type { MailedMaps, MailedValue } from '../../src/tensor/values.ts'
 import type { RowGraph } from '../models/dependent-rows.ts'
@@ -106,7 +106,7 @@ describe('rows compared', () => {
   })
 
   it('of half precision may differ by more', () => {
-    const half = (value: number) => tensor('float16', [1], [toFloat16Bits(value)])
+    const half = (value: number) => tensor('float16', [1], [toSmallFloat('float16', value)])
     expect(compare([half(1)], half(1.005)).reason).toBeNull()
     expect(compare([half(1)], half(1.02)).reason).not.toBeNull()
   })

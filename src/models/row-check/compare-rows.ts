@@ -1,15 +1,9 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { PluginProvider, type ComputePrecision } from '../../options/engine-options.ts'
-import {
-  elementCount,
-  isFloatType,
-  isPacked,
-  type ElementType,
-  type MailedTensor,
-} from '../../tensor/tensor.ts'
-import { mailedElements, unpacked } from '../../tensor/elements.ts'
+import { elementCount, isFloatType, type ElementType, type MailedTensor } from '../../tensor/tensor.ts'
+import { mailedNumbers, type Elements } from '../../tensor/elements.ts'
 import { floatTolerance } from '../../schedule/joining.ts'
-import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
+import { isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 import { cutRows, isMailedTensor, rowCount, tensorsIn, type MailedValue } from '../../tensor/values.ts'
 
 /** Value of {@link floatTolerance} where a provider computes with this precision. */
@@ -145,8 +139,8 @@ function compareTensors(
   }
   const { type } = joined
   const elements = elementCount(rowDims)
-  const values = valuesOf(joined)
-  const parts = alone.map(valuesOf)
+  const values = mailedNumbers(joined)
+  const parts = alone.map(mailedNumbers)
   const floor = isFloatType(type)
     ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length)))
     : 0
@@ -185,29 +179,19 @@ function tensorsTellApart(alone: readonly MailedTensor[], tolerance: number): bo
   return alone.some((other) => {
     if (other === first || !isReadable(other)) return false
     if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true
-    const [a, b] = [valuesOf(first), valuesOf(other)]
+    const [a, b] = [mailedNumbers(first), mailedNumbers(other)]
     return rowDifference(a, 0, b, 0, Math.min(a.length, b.length), 0) > enough
   })
 }
 
 /** Whether it has anything to compare: NaN everywhere is the same in any case. */
 function isReadable(tensor: MailedTensor): boolean {
-  const values = valuesOf(tensor)
+  const values = mailedNumbers(tensor)
   return values.length > 0 && (!isFloatType(tensor.type) || (values as Float32Array).some(Number.isFinite))
 }
 
-type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
-
-function valuesOf(tensor: MailedTensor): Values {
-  const { type, dims } = tensor
-  const stored = mailedElements(tensor)
-  if (isSmallFloat(type))
-    return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
-  return isPacked(type) ? unpacked(type, stored as Uint8Array, elementCount(dims)) : stored
-}
-
 /** The largest finite absolute value. */
-function magnitude(values: Values, start: number, end: number): number {
+function magnitude(values: Elements, start: number, end: number): number {
   let most = 0
   for (let index = start; index < end; index++) {
     const size = Math.abs(Number(values[index]))
@@ -221,9 +205,9 @@ function magnitude(values: Values, start: number, end: number): number {
  * all.
  */
 function rowDifference(
-  a: Values,
+  a: Elements,
   aAt: number,
-  b: Values,
+  b: Elements,
   bAt: number,
   length: number,
   floor: number,

@@ -8,10 +8,10 @@ import {
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
-import { mailed, mailedElements, packed } from '../../tensor/elements.ts'
+import { mailed, mailedNumbers, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 import { mulberry32 } from '../../base/numbers.ts'
-import { fromSmallFloat, isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
+import { isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 
 /** How rows are made up that a model may be able to run. */
 export interface RowRecipe {
@@ -289,14 +289,13 @@ function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: n
   return feeds.map((feed, index): MailedTensor | null => {
     if (feed === null || !hasOwnFloats(inputs[index]!)) return feed
     const { type, dims } = feed
-    const own = mailedElements(feed) as Float32Array
-    const numbers = isSmallFloat(type) ? Float32Array.from(own, (bits) => fromSmallFloat(type, bits)) : own
+    const numbers = mailedNumbers(feed) as Float32Array
     const peak = numbers.reduce(
       (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
       0,
     )
-    const data = new (storageOf(type))(own.length) as Float32Array
-    for (let at = 0; at < own.length; at++)
+    const data = new (storageOf(type))(numbers.length) as Float32Array
+    for (let at = 0; at < numbers.length; at++)
       data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
     return mailed(type, dims, data)
   })
