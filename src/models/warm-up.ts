@@ -179,7 +179,7 @@ export function holdsLater(note: string): boolean {
 }
 
 /** A sample ready to be sent to a worker. */
-interface PreparedWarmup {
+export interface PreparedWarmup {
   /** One per input; `null` for an optional one that is not given. */
   readonly feeds: readonly (MailedValue | null)[]
   /** Where requests like this one are batched. */

@@ -10,7 +10,6 @@ import type { FeedParser } from '../../request/feeds.ts'
 import type { InferRequest } from '../../request/infer-request.ts'
 import type { Padding } from '../../request/padding.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
-import type { MailedValue } from '../../tensor/values.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
 import type { Worker } from '../../run/worker.ts'
 import {
@@ -22,6 +21,7 @@ import {
   rulesRevision,
 } from './joining-at-load.ts'
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
+import type { PreparedWarmup } from '../warm-up.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
@@ -29,12 +29,6 @@ import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
 /** A session that runs trials. */
 export type TriedSession = AskedSession &
   Pick<WorkerSession, 'runSample'> & { readonly worker: Pick<Worker, 'busyShare'> }
-
-/** A sample from the user, in the form of trials. */
-interface Sample {
-  readonly feeds: readonly (MailedValue | null)[]
-  readonly bucketKey: string
-}
 
 /** The part of a request's input that the proof uses. */
 interface GivenInput {
@@ -48,8 +42,8 @@ interface CheckedModel {
   readonly config: ResolvedConfig
   readonly padding: Padding | null
   readonly parser: FeedParser
-  /** Warm-up samples of the model. */
-  readonly samples: readonly Sample[]
+  /** Warm-up samples of the model, in the form of trials. */
+  readonly samples: readonly Pick<PreparedWarmup, 'feeds' | 'bucketKey'>[]
 }
 
 /** Most rows of warm-up samples that take part. */
@@ -211,7 +205,7 @@ export class ModelRowCheck {
     return null
   }
 
-  async #askOfSample(feeds: Sample['feeds'], bucketKey: string): Promise<void> {
+  async #askOfSample(feeds: PreparedWarmup['feeds'], bucketKey: string): Promise<void> {
     const given = (index: number): GivenInput | null => {
       const feed = feeds[index]
       if (!feed || !('dims' in feed)) return null

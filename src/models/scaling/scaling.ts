@@ -125,7 +125,7 @@ export class Scaling implements Autoscaled {
       }
     }
     if (more.length > 0) await this.#grow(more)
-    await Promise.all(leaving.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    await this.#takeOut(leaving)
     return more.length + leaving.length > 0
   }
 
@@ -134,8 +134,12 @@ export class Scaling implements Autoscaled {
     this.#checkServes()
     const insteadOf = this.#on(beside.group, beside.placement.gpu)
     await this.#grow([{ beside, count, insteadOf }])
-    await Promise.all(insteadOf.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    await this.#takeOut(insteadOf)
     return true
+  }
+
+  async #takeOut(lives: readonly InstanceLife[]): Promise<void> {
+    await Promise.all(lives.map((life) => this.#instances.takeOut(life, this.#scheduler)))
   }
 
   #checkServes(): void {
@@ -201,7 +205,7 @@ export class Scaling implements Autoscaled {
     if (count > room) throw wrong(`at most ${room}, as a model has at most ${maxInstances} instances in all`)
   }
 
-  #seatsOf(group: number): readonly ModelInstances['seats'][number][] {
+  #seatsOf(group: number): readonly Seat[] {
     return this.#instances.seats.filter((seat) => seat.group === group)
   }
 
