@@ -34,7 +34,7 @@ export {
   spanOf,
 } from './observe/statistics-difference.ts'
 export type { ServerFigures } from './observe/statistics-difference.ts'
-export { LateTimers } from './observe/model-stats.ts'
+export { LateTimers } from './observe/model-counts.ts'
 export type { Arrival, ArrivalRun } from './observe/arrival.ts'
 export { isRecordedConfig, levelsOf } from './observe/arrival.ts'
 export type { Frame } from './adapters/inspector/frame.ts'

@@ -3,7 +3,7 @@ import type { ResolvedConfig } from '../options/model-config.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { noLeases, type ModelCapacity, type ModelStatistics } from '../observe/model-statistics.ts'
-import type { ModelStats } from '../observe/model-stats.ts'
+import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
@@ -89,7 +89,7 @@ export class ServedModel implements Target {
     return this.scheduler.joining.largestBatch
   }
 
-  get counts(): ModelStats {
+  get counts(): ModelCounts {
     return this.scheduler.stats
   }
 

@@ -18,7 +18,7 @@ import type {
   UnreadyRequest,
   PriorityLevel,
 } from '../../request/infer-request.ts'
-import type { ModelStats } from '../../observe/model-stats.ts'
+import type { ModelCounts } from '../../observe/model-counts.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import {
   isTensorLike,
@@ -54,7 +54,7 @@ interface DecodedFor {
   readonly images: ReadonlyMap<string, ResolvedImageOptions>
   readonly optionalInputs: readonly string[]
   readonly parser: Pick<FeedParser, 'check'>
-  readonly stats: ModelStats
+  readonly stats: ModelCounts
   readonly clock: Clock
   /** Leases for rows that consist of images only; `null` if there are none. */
   leases(): Leases | null
