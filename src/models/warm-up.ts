@@ -15,7 +15,7 @@ import { joinTensors, mailed } from '../tensor/elements.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
 import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
-import type { PaddedInput, Padding } from '../request/padding.ts'
+import type { Padding } from '../request/padding.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
 import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './row-check/trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
@@ -232,11 +232,10 @@ function parseSample(parser: FeedParser, feeds: Feeds, index: number): ParsedFee
 /** Kinds of made-up values: zeros where they can do no harm, zeros everywhere, or random ones. */
 type MadeUp = 'harmless' | 'zeros' | 'random'
 
+type PaddedInputs = Pick<Padding, 'inputs'>
+
 /** Combinations of the sizes of several paddings that are made up. */
 const maxShapes = 64
-
-/** The padded inputs of a model, as far as it matters here. */
-type Padded = { readonly inputs: readonly PaddedInput[] }
 
 /**
  * Rows to warm up a model without samples, for each of its shapes (one per size to which inputs are padded). The model may
@@ -246,7 +245,7 @@ type Padded = { readonly inputs: readonly PaddedInput[] }
  */
 function madeUpRows(
   metadata: ModelMetadata,
-  padding: Padded | null,
+  padding: PaddedInputs | null,
   optionalInputs: readonly string[],
   kind: MadeUp,
 ): (() => TrialFeeds)[][] {
@@ -279,7 +278,10 @@ function bytesOfRow({ inputs, maxBatchSize }: ModelMetadata, { rowDims }: RowRec
 }
 
 /** All combinations of padding sizes. Dimensions of one name have one length. */
-function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null): (Padded | null)[] {
+function paddedShapes(
+  inputs: readonly TensorMetadata[],
+  padding: PaddedInputs | null,
+): (PaddedInputs | null)[] {
   if (padding === null) return [null]
   const names = padding.inputs.map(({ index, axis }, entry) => inputs[index]!.shape[axis] || `${entry}`)
   const sizesOf = new Map<number | string, readonly number[]>()
@@ -299,7 +301,7 @@ function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null)
 }
 
 /** Whether all dimensions of a row have a length. */
-function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null): boolean {
+function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: PaddedInputs | null): boolean {
   const firstAxis = maxBatchSize > 0 ? 1 : 0
   return inputs.every(({ shape }, index) =>
     shape.every((dim, at) => {

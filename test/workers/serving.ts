@@ -82,7 +82,7 @@ export class FakeHost extends ModelHost {
   }
 
   override async prepare(model: string): Promise<PreparedModel> {
-    return { ...asItIs(''), opening: () => ({ model, options: {}, notes: {}, original: undefined }) }
+    return { ...asItIs(''), opening: () => ({ model, options: {} }) }
   }
 
   override sessionRuntime(): SessionRuntime {

@@ -19,7 +19,7 @@ tryModels(async (task, config, how) => {
     ...asItIs(''),
     opening: (...given: Parameters<typeof how>) => {
       const [model, options] = how(...given)
-      return { model, options, notes: {}, original: undefined }
+      return { model, options }
     },
   }
   const unlearnt = { ...config, checkRows: false, warmup: { ...config.warmup, madeUp: null } }

@@ -174,8 +174,8 @@ function makeFolder(path: string): void {
  * @throws Error for a folder that cannot even be read.
  */
 function whyReadOnly(folder: string): string | null {
-  const stats = lstatSync(folder, { bigint: true, throwIfNoEntry: false })
-  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  const stats = trustedStats(folder, 'folder')
+  if (stats === null) return null
   const mode = (stats.mode & 0o777n).toString(8)
   const why =
     isForeign(stats) ? 'it belongs to root'

@@ -8,6 +8,7 @@ import type { CacheCapability, ModelOrigin, ResolvedEngineOptions } from '../../
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { ModelRuntime, OpenOptions } from '../../options/session-options.ts'
 import { untilAborted } from '../../request/abort-watch.ts'
+import type { SessionSource } from '../../run/worker-session.ts'
 import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
 import { graphFile, keyOf, madeFor, ofCompiled, whyNotCompiled, type MadeFor } from './compiled-form.ts'
 import {
@@ -38,32 +39,14 @@ import { ModelTrial, type CompiledForm, type TrialOptions } from './model-trial.
 /** Notes on a session, by subject; see `WorkerSession.note`. */
 export type SessionNotes = Readonly<Record<string, string>>
 
-/** What a session is opened from. */
-interface Opening {
-  /** A path, or bytes. */
-  readonly model: string | SharedArrayBuffer
-  readonly options: OpenOptions
-  /** Facts found about the model earlier. */
-  readonly notes: SessionNotes
-  /** The original model, if its compiled form cannot be opened. */
-  readonly original: OriginalModel | undefined
-}
-
-/** See {@link Opening.original}. */
-interface OriginalModel {
-  readonly model: string | SharedArrayBuffer
-  readonly options: OpenOptions
-  /** Whether the compiled form is still the one that was checked; called once it is open. */
-  isStillMade(): boolean
-  /** Called when the original had to be opened. */
-  used(reason: string): void
-}
-
 /** A model that is ready for its sessions to be opened. */
 export interface PreparedModel {
   readonly origin: ModelOrigin
   /** @param options for a session of the original model. */
-  opening(model: string | SharedArrayBuffer, options: OpenOptions): Opening
+  opening(
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Pick<SessionSource, 'model' | 'options' | 'notes' | 'original'>
   /** Called with facts found while it was loaded. */
   learnt(notes: SessionNotes): void
   /** Its model serves: its entry in the cache may be sealed. */
@@ -76,7 +59,7 @@ export interface PreparedModel {
 export function asItIs(reason: string): PreparedModel {
   return {
     origin: { compiled: false, reason },
-    opening: (model, options) => ({ model, options, notes: {}, original: undefined }),
+    opening: (model, options) => ({ model, options }),
     learnt: () => {},
     serves: () => {},
     close: () => Promise.resolve(),

@@ -162,7 +162,7 @@ function lengthOf(
 }
 
 /** How the elements of one input are drawn; bools and strings have one way only. */
-export type Draw =
+type Draw =
   /** Floats of either sign at a scale of the row's own, integers 1 to 7. */
   | 'usual'
   /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */

@@ -62,29 +62,29 @@ export class RowForm {
   readonly metadata: ModelMetadata
   readonly #model: ModelMetadata
   /** Whether it is that of the model anyway. */
-  readonly isPlain: boolean
+  readonly #isPlain: boolean
   readonly #shared: Values | null
 
   /** @param sample feeds in this form: what rows share is what it is there. Default: what it is in the first row. */
   constructor(model: ModelMetadata, sample: Values | null = null) {
     this.#model = model
     this.#shared = sample
-    this.isPlain =
+    this.#isPlain =
       model.maxBatchSize === 0 ||
       [...model.inputs, ...model.outputs].every((value) => batchAxisOf(value) === 0)
-    this.metadata = this.isPlain
+    this.metadata = this.#isPlain
       ? model
       : { ...model, inputs: model.inputs.map(inRows), outputs: model.outputs.map(inRows) }
   }
 
   /** Where rows are in the inputs and outputs; nothing where that is their first dimension. */
   get axes(): number[] {
-    return this.isPlain ? [] : [...this.#model.inputs, ...this.#model.outputs].map(batchAxisOf)
+    return this.#isPlain ? [] : [...this.#model.inputs, ...this.#model.outputs].map(batchAxisOf)
   }
 
   /** The feeds of a request in this form; they have rows. */
   rowsOf(feeds: Values): Values {
-    if (this.isPlain) return feeds
+    if (this.#isPlain) return feeds
     const rows = feeds.map((feed, index) => this.#rowsIn(feed, index)).find((count) => count > 0) ?? 1
     return feeds.map((feed, index) => {
       if (feed === null || !isMailedTensor(feed)) return feed
@@ -99,7 +99,7 @@ export class RowForm {
     feeds: Values,
     wantsOutputs = false,
   ): Promise<SampleRun> {
-    if (this.isPlain) return session.runSample(feeds, wantsOutputs)
+    if (this.#isPlain) return session.runSample(feeds, wantsOutputs)
     const result = await session.runSample(this.#asModel(feeds as TrialFeeds), wantsOutputs)
     return { ...result, outputs: result.outputs.map((value, index) => this.#outputRows(value, index)) }
   }
