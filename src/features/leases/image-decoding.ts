@@ -377,28 +377,34 @@ interface Sized {
   readonly size: number
 }
 
+/** What decodings of one size took. */
+interface SizeTimes {
+  readonly recent: Recent
+  fastestMs: number
+}
+
 /**
  * How long decoding takes, by kind and size of what is decoded. Of a size that has not been seen no more is expected than of the next
  * smaller one, and of a kind none of which was seen, nothing: what is refused by a guess cannot tell that it was wrong.
  */
 export class DecodeTimes {
-  readonly #kinds = new Map<string, Map<number, Recent>>()
-  readonly #fastest = new Map<string, number>()
+  /** By kind and step of size. */
+  readonly #kinds = new Map<string, Map<number, SizeTimes>>()
   readonly #spread = new Spread()
   #lastAtMs = 0
 
   observe(sized: Sized, ms: number, nowMs: number): void {
     const usualMs = this.usualMs(sized)
     let sizes = this.#kinds.get(sized.name)
-    if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, Recent>()))
+    if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, SizeTimes>()))
     const step = stepOf(sized)
-    let recent = sizes.get(step)
-    if (recent === undefined) sizes.set(step, (recent = new Recent(decodeWindow)))
+    let own = sizes.get(step)
+    if (own === undefined) sizes.set(step, (own = { recent: new Recent(decodeWindow), fastestMs: Infinity }))
+    const { recent } = own
     if (recent.count >= fewDecodings) this.#spread.add(ms, usualMs)
     recent.add(ms)
+    own.fastestMs = Math.min(ms, own.fastestMs)
     this.#lastAtMs = nowMs
-    const key = `${sized.name} ${step}`
-    this.#fastest.set(key, Math.min(ms, this.#fastest.get(key) ?? Infinity))
   }
 
   /** What one usually takes at present, in milliseconds; 0 when nothing like it was seen. */
@@ -417,10 +423,10 @@ export class DecodeTimes {
 
   /** The fastest decoding of this kind and about this size, in milliseconds; 0 if fewer than five are known, or only outdated ones. */
   leastMs(sized: Sized, nowMs: number): number {
-    const step = stepOf(sized)
-    const fastestMs = this.#fastest.get(`${sized.name} ${step}`) ?? 0
-    const { count = 0 } = this.#kinds.get(sized.name)?.get(step) ?? {}
-    return count < fewDecodings || nowMs - this.#lastAtMs > outdatedTimes * fastestMs ? 0 : fastestMs
+    const own = this.#kinds.get(sized.name)?.get(stepOf(sized))
+    if (own === undefined || own.recent.count < fewDecodings) return 0
+    const isOutdated = nowMs - this.#lastAtMs > outdatedTimes * own.fastestMs
+    return isOutdated ? 0 : own.fastestMs
   }
 
   /** What 99 of 100 stay below that usually take `usualMs`, in milliseconds. */
@@ -429,7 +435,7 @@ export class DecodeTimes {
   }
 }
 
-function usualOf(recent: Recent): number {
+function usualOf({ recent }: SizeTimes): number {
   return recent.quantile(recent.count < fewDecodings ? 0 : 0.5)
 }
 

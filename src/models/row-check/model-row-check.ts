@@ -22,6 +22,7 @@ import {
 } from './joining-at-load.ts'
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
 import type { PreparedWarmup } from '../warm-up.ts'
+import { isMailedTensor } from '../../tensor/values.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
@@ -188,15 +189,12 @@ export class ModelRowCheck {
       return 'unknown'
     }
     const { inputs } = this.#joining.shaped.served
-    const given = (index: number): GivenInput | null => {
-      const values = data[index] as TensorData | readonly string[] | null // other buckets are not batched
-      return values === null
-        ? null
-        : {
-            dims: dims?.[index] ?? inputs[index]!.shape,
-            elements: knownElements(inputs[index]!.type, values),
-          }
-    }
+    const given = data.map((values, index): GivenInput | null => {
+      if (values === null) return null
+      const { type, shape } = inputs[index]!
+      const elements = knownElements(type, values as TensorData | readonly string[]) // other buckets are not batched
+      return { dims: dims?.[index] ?? shape, elements }
+    })
     this.#isAsking = true // one at a time: the thread may be serving
     const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() =>
       this.#buckets.delete(key),
@@ -206,30 +204,30 @@ export class ModelRowCheck {
   }
 
   async #askOfSample(feeds: PreparedWarmup['feeds'], bucketKey: string): Promise<void> {
-    const given = (index: number): GivenInput | null => {
-      const feed = feeds[index]
-      if (!feed || !('dims' in feed)) return null
+    const given = feeds.map((feed, index): GivenInput | null => {
+      if (feed === null || !isMailedTensor(feed)) return null
       const dims = this.#ownDims(index, feed.dims)
+      const count = elementCount(dims)
       const isShared = batchAxisOf(this.#joining.stacked.inputs[index]!) === -1
-      const own =
-        isShared && elementCount(dims) <= mostElements
-          ? mailedElements(feed).slice(0, elementCount(dims))
-          : null
-      return { dims, elements: own && knownElements(feed.type, own) }
-    }
+      const isUsed = isShared && count <= mostElements
+      return {
+        dims,
+        elements: isUsed ? knownElements(feed.type, mailedElements(feed).slice(0, count)) : null,
+      }
+    })
     await this.#askOfBucket(bucketKey, given, (questions) => ask(this.#session(), questions))
   }
 
   async #askOfBucket(
     key: string,
-    given: (index: number) => GivenInput | null,
+    given: readonly (GivenInput | null)[],
     prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>,
   ): Promise<void> {
     const { shaped } = this.#joining
     if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
     this.#note(key, null)
     const shapeOf = (index: number): readonly (number | string)[] | null => {
-      const own = given(index)
+      const own = given[index] ?? null
       const { shape } = shaped.served.inputs[index]!
       const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
       return (
@@ -237,7 +235,7 @@ export class ModelRowCheck {
         shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
       )
     }
-    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
+    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given[index]?.elements ?? null)])
     if (!this.#buckets.has(key)) return // forgotten meanwhile
     this.#buckets.set(key, proof!.rows)
     this.#unknown = proof!.rows === 'unknown' ? this.#unknown + 1 : 0
