@@ -101,11 +101,11 @@ export class Leases {
 
   /** A lease of one row with images written into it. */
   takeWith(images: readonly DecodedImage[]): HeldRows {
-    const varying = images.filter(({ name }) => this.#inputs.varies(this.indexOf(name)))
-    const dims = varying.map(
-      ({ name, options }) =>
-        [name, dimsOf(options).slice(4 - this.#inputs.rowRank(this.indexOf(name)))] as const,
-    )
+    const dims = images.flatMap(({ name, options }) => {
+      const shape = this.#inputs.rowShape(this.indexOf(name))
+      const varies = shape.some((dim) => typeof dim !== 'number')
+      return varies ? [[name, dimsOf(options).slice(4 - shape.length)] as const] : []
+    })
     const rows = this.take(1, { dims: Object.fromEntries(dims) })
     try {
       for (const { name, writeTo } of images)
@@ -214,14 +214,10 @@ class LeasableInputs {
     throw this.#wrong('input', `one of ${this.#inputs.map((input) => `'${input.name}'`).join(', ')}`, name)
   }
 
-  /** Number of dims of an input's row. */
-  rowRank(index: number): number {
-    return this.#rowShape(this.#inputs[index]!).length
-  }
-
-  /** Whether the rows of an input vary in shape. */
-  varies(index: number): boolean {
-    return this.#rowShape(this.#inputs[index]!).some((dim) => typeof dim !== 'number')
+  /** The shape of an input's row. */
+  rowShape(index: number): ValueMetadata['shape'] {
+    const input = this.#inputs[index]!
+    return this.#maxRows > 0 ? input.shape.filter((_, axis) => axis !== batchAxisOf(input)) : input.shape
   }
 
   /**
@@ -249,8 +245,9 @@ class LeasableInputs {
     const known = this.#byRows[count]
     if (known !== undefined && Object.keys(dims).length === 0) return { inputs: known, fixed: true }
     let fixed = true
-    const inputs = this.#inputs.map((input) => {
-      const shape = this.#rowShape(input)
+    const inputs = this.#inputs.map((input, index) => {
+      const shape = this.rowShape(index)
+      const axisOfRows = this.#maxRows > 0 ? batchAxisOf(input) : -1
       const varies =
         shape.some((dim) => typeof dim !== 'number') || (input.shape.length === 0 && input.name in dims)
       if (varies) fixed = false
@@ -261,7 +258,7 @@ class LeasableInputs {
       return {
         name: input.name,
         type: input.type as ElementType,
-        dims: this.#maxRows > 0 ? withRows(row, batchAxisOf(input), count) : row,
+        dims: axisOfRows === -1 ? row : row.toSpliced(axisOfRows, 0, count),
         rowElements: elementCount(row),
         rowsFirst: batchAxisOf(input) === 0,
         optional: this.#optional.includes(input.name),
@@ -269,10 +266,6 @@ class LeasableInputs {
     })
     if (fixed) this.#byRows[count] = inputs
     return { inputs, fixed }
-  }
-
-  #rowShape(input: ValueMetadata): ValueMetadata['shape'] {
-    return this.#maxRows > 0 ? input.shape.filter((_, axis) => axis !== batchAxisOf(input)) : input.shape
   }
 
   #given(
@@ -311,11 +304,6 @@ function givenDims(name: string, given: unknown): unknown[] {
   } catch (error) {
     throw typed(`options.dims['${name}']`, error)
   }
-}
-
-/** @param axis the dimension that counts rows; -1 for a shared input. */
-function withRows(row: readonly number[], axis: number, rows: number): readonly number[] {
-  return axis === -1 ? row : row.toSpliced(axis, 0, rows)
 }
 
 /** Smaller rows are cheaper to copy than to run in place (measured). */

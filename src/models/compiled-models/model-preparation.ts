@@ -96,6 +96,7 @@ interface TrialAhead {
   readonly lock: EntryLock | null
   /** For its compiled form; `null` for none. */
   readonly folder: string | null
+  /** Resolves when the load that it is for needs it no more: `end` was called. */
   readonly over: Promise<undefined>
   readonly end: () => void
 }
