@@ -34,7 +34,7 @@ export {
   spanOf,
 } from './observe/statistics-difference.ts'
 export type { ServerFigures } from './observe/statistics-difference.ts'
-export { LateTimers } from './observe/model-stats.ts'
+export { LateTimers } from './observe/model-counts.ts'
 export type { Arrival, ArrivalRun } from './observe/arrival.ts'
 export { isRecordedConfig, levelsOf } from './observe/arrival.ts'
 export type { Frame } from './adapters/inspector/frame.ts'
@@ -78,8 +78,7 @@ export {
 } from './base/files.ts'
 export { isFolder, readModelFolder } from './features/triton-repository/model-folder.ts'
 export type { VersionConfig } from './features/triton-repository/model-folder.ts'
-export { hashOfFile } from './models/compiled-models/content-hash.ts'
-export { ExternalFiles } from './models/compiled-models/model-content.ts'
+export { ExternalFiles, hashOfFile } from './models/compiled-models/model-content.ts'
 export { readModelFile } from './cli/model-file.ts'
 
 // Errors, and the command line's way with them.

@@ -15,7 +15,7 @@ import {
   type ImageSource,
   type ImageTarget,
 } from '../src/features/image/exports.ts'
-import { toFloat16Bits } from '../src/tensor/small-floats.ts'
+import { toSmallFloat } from '../src/tensor/small-floats.ts'
 import { inTurn } from '../src/features/image/decode-queue.ts'
 
 const SIZE = { width: 3, height: 2 }
@@ -41,7 +41,7 @@ beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'zerohop-image
 afterAll(() => rm(folder, { recursive: true }))
 
 describe('decodeImage', () => {
-  const halves = (values: number[]): number[] => values.map(toFloat16Bits)
+  const halves = (values: number[]): number[] => values.map((value) => toSmallFloat('float16', value))
   const saturated = (low: number, high: number) => (values: number[]) =>
     values.map((value) => Math.min(high, Math.max(low, Math.round(value))))
   const types = {
@@ -100,7 +100,7 @@ describe('decodeImage', () => {
       [-0, 0x8000],
       [Number.NaN, 0x7e00],
     ] as const
-    expect(known.map(([value]) => toFloat16Bits(value))).toEqual(known.map(([, bits]) => bits))
+    expect(halves(known.map(([value]) => value))).toEqual(known.map(([, bits]) => bits))
   })
 
   it('leaves pixels as they are by default, as float32 RGB planes', async () => {

@@ -1,6 +1,6 @@
 import { type HeapItem, IndexedHeap } from '../base/indexed-heap.ts'
 import { doAll, type Pieces } from '../base/slices.ts'
-import { fromFloat16Bits } from '../tensor/small-floats.ts'
+import { fromSmallFloat } from '../tensor/small-floats.ts'
 import { invalidArgument, listNames } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { elementCount, isTensorLike, type TensorData } from '../tensor/tensor.ts'
@@ -221,6 +221,6 @@ function* highest(
 
 /** Newer Node.js returns float16 as numbers, older as bits. Other numbers become what they are in JavaScript as they are read. */
 function readerOf(type: string, data: ArrayLike<number | bigint>): (index: number) => number {
-  if (type === 'float16' && data instanceof Uint16Array) return (index) => fromFloat16Bits(data[index]!)
+  if (type === 'float16' && data instanceof Uint16Array) return (index) => fromSmallFloat(type, data[index]!)
   return (index) => Number(data[index]!)
 }

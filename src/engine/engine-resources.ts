@@ -12,7 +12,7 @@ import {
   type ModelStatistics,
   type WorkerStatistics,
 } from '../observe/model-statistics.ts'
-import { EventLoopDelay } from '../observe/model-stats.ts'
+import { EventLoopDelay } from '../observe/model-counts.ts'
 import { Observers } from '../observe/observers.ts'
 import type { TraceStatistics } from '../observe/trace-writer.ts'
 import { Traces } from '../observe/traces.ts'

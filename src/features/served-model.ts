@@ -3,14 +3,14 @@ import type { ResolvedConfig } from '../options/model-config.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import { noLeases, type ModelCapacity, type ModelStatistics } from '../observe/model-statistics.ts'
-import type { ModelStats } from '../observe/model-stats.ts'
+import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
 import { InferRequest, type Answer, type ParsedFeeds, type PriorityLevel } from '../request/infer-request.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
-import type { ScaleWatch } from '../models/scaling/scale-watch.ts'
+import type { ScaleWatch } from '../models/scaling/scaling.ts'
 import type { TensorData } from '../tensor/tensor.ts'
 import type { HeldRows } from './leases/held-rows.ts'
 import { ImageDecoding } from './leases/image-decoding.ts'
@@ -89,7 +89,7 @@ export class ServedModel implements Target {
     return this.scheduler.joining.largestBatch
   }
 
-  get counts(): ModelStats {
+  get counts(): ModelCounts {
     return this.scheduler.stats
   }
 

@@ -2,7 +2,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { CheckedOptions, InferOptions } from '../options/infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { ModelCapacity, ModelStatistics } from '../observe/model-statistics.ts'
-import type { ModelStats } from '../observe/model-stats.ts'
+import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { Answer } from '../request/infer-request.ts'
 import type { TensorData } from '../tensor/tensor.ts'
@@ -20,7 +20,7 @@ export interface Target {
   readonly largestBatch: number
   /** How many models a request passes through. */
   readonly stepCount: number
-  readonly counts: ModelStats
+  readonly counts: ModelCounts
   /** See `Model.infer`. */
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer>
   /**

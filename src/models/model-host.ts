@@ -9,8 +9,7 @@ import { Devices } from '../run/devices.ts'
 import { FunctionPools } from '../run/function-pools.ts'
 import type { Worker } from '../run/worker.ts'
 import type { ModelProvider } from '../tensor/metadata.ts'
-import { ModelPreparation } from './compiled-models/model-preparation.ts'
-import { asItIs, type PreparedModel } from './compiled-models/prepared-model.ts'
+import { asItIs, ModelPreparation, type PreparedModel } from './compiled-models/model-preparation.ts'
 
 /** Milliseconds a worker may take to leave ONNX Runtime after its work is done. */
 const workerExitLimitMs = 30_000

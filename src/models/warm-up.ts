@@ -5,16 +5,17 @@ import {
   elementCount,
   isElementType,
   isFloatType,
+  copyOf,
   plainView,
   type ElementType,
   type MailedTensor,
   type TensorData,
 } from '../tensor/tensor.ts'
-import { joinTensors } from '../tensor/elements.ts'
+import { joinTensors, mailed } from '../tensor/elements.ts'
 import { batchSizesToTry } from '../schedule/calibration.ts'
 import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../tensor/metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
-import type { PaddedInput, Padding } from '../request/padding.ts'
+import type { Padding } from '../request/padding.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
 import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './row-check/trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
@@ -47,7 +48,7 @@ export class WarmUp {
   /** Whether warming up means one run of a made-up row. Any other run of the session does as well. */
   readonly isOneRow: boolean
   /** The form of the samples, and of everything that is run. */
-  readonly form: RowForm<ModelMetadata>
+  readonly form: RowForm
   readonly #config: ResolvedConfig
   readonly #joining: { readonly largestBatch: number }
   /** For each shape, candidate rows: the first that the model accepts is run. */
@@ -72,19 +73,14 @@ export class WarmUp {
     const { madeUp, samples, batchSizes } = config.warmup
     this.form = new RowForm(model)
     const { metadata } = this.form
-    const optional = new Set(
-      metadata.inputs.flatMap(({ name }, index) => (config.optionalInputs.includes(name) ? [index] : [])),
-    )
     this.samples = prepareWarmup(model, parser, samples).map((sample) => ({
       ...sample,
       feeds: this.form.rowsOf(sample.feeds),
     }))
     this.#config = config
     this.#joining = joining
-    this.#hasFixedRows = metadata.inputs.every(({ shape }) =>
-      shape.slice(metadata.maxBatchSize > 0 ? 1 : 0).every((dim) => typeof dim === 'number'),
-    )
-    this.#shapes = madeUp === null ? [] : madeUpRows(metadata, padding, optional, madeUp)
+    this.#hasFixedRows = isKnown(metadata, null)
+    this.#shapes = madeUp === null ? [] : madeUpRows(metadata, padding, config.optionalInputs, madeUp)
     this.isOneRow = madeUp === 'harmless' && this.#shapes.length === 1
     this.#note =
       madeUp === 'harmless' && padding === null
@@ -183,7 +179,7 @@ export function holdsLater(note: string): boolean {
 }
 
 /** A sample ready to be sent to a worker. */
-interface PreparedWarmup {
+export interface PreparedWarmup {
   /** One per input; `null` for an optional one that is not given. */
   readonly feeds: readonly (MailedValue | null)[]
   /** Where requests like this one are batched. */
@@ -204,23 +200,20 @@ function prepareWarmup(
 ): PreparedWarmup[] {
   return samples.map(({ feeds, count = 1 }, index) => {
     const { data, dims, rows, bucketKey } = parseSample(parser, feeds, index)
-    const mailed = metadata.inputs.map((input, index): MailedValue | null => {
+    const values = metadata.inputs.map((input, index): MailedValue | null => {
       const { type, shape } = input
-      if (data[index] === null) return null
-      if (!isElementType(type)) return data[index] as MailedValue
-      const inputDims =
-        dims?.[index] ??
-        (metadata.maxBatchSize > 0
-          ? shape.map((dim, axis) => (axis === batchAxisOf(input) ? rows : dim))
-          : shape)
       const value = data[index]!
-      return {
+      if (value === null || !isElementType(type)) return value as MailedValue | null
+      const axisOfRows = metadata.maxBatchSize > 0 ? batchAxisOf(input) : -1
+      const declared = shape.map((dim, axis) => (axis === axisOfRows ? rows : dim)) as number[]
+      const own = type === 'string' ? (value as string[]) : plainView(value as TensorData)
+      return mailed(
         type,
-        dims: inputDims as number[],
-        data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData),
-      }
+        dims?.[index] ?? declared,
+        ArrayBuffer.isView(own) ? copyOf(own, 0, own.length) : own,
+      )
     })
-    return { feeds: mailed, bucketKey, count }
+    return { feeds: values, bucketKey, count }
   })
 }
 
@@ -236,32 +229,24 @@ function parseSample(parser: FeedParser, feeds: Feeds, index: number): ParsedFee
   }
 }
 
-function bytesOf(data: TensorData): ArrayBuffer {
-  const { buffer, byteOffset, byteLength } = plainView(data)
-  const bytes = new Uint8Array(byteLength)
-  bytes.set(new Uint8Array(buffer, byteOffset, byteLength))
-  return bytes.buffer
-}
-
 /** Kinds of made-up values: zeros where they can do no harm, zeros everywhere, or random ones. */
 type MadeUp = 'harmless' | 'zeros' | 'random'
 
+type PaddedInputs = Pick<Padding, 'inputs'>
+
 /** Combinations of the sizes of several paddings that are made up. */
 const maxShapes = 64
-
-/** The padded inputs of a model, as far as it matters here. */
-type Padded = { readonly inputs: readonly PaddedInput[] }
 
 /**
  * Rows to warm up a model without samples, for each of its shapes (one per size to which inputs are padded). The model may
  * reject some of them; the likeliest come first.
  *
- * @param optional indices of inputs that may be left out.
+ * @param optionalInputs names of inputs that may be left out.
  */
 function madeUpRows(
   metadata: ModelMetadata,
-  padding: Padded | null,
-  optional: ReadonlySet<number>,
+  padding: PaddedInputs | null,
+  optionalInputs: readonly string[],
   kind: MadeUp,
 ): (() => TrialFeeds)[][] {
   if (!metadata.inputs.every(({ type }) => isElementType(type))) return []
@@ -269,7 +254,7 @@ function madeUpRows(
   if (kind === 'harmless' && !inputs.every(({ type }) => isFloatType(type))) return []
   return paddedShapes(inputs, padding).flatMap((shape) => {
     if (kind === 'harmless' && !isKnown(metadata, shape)) return []
-    const recipes = rowRecipes(inputs, null, shape, optional)
+    const recipes = rowRecipes(inputs, null, shape, optionalInputs)
     const chosen =
       kind === 'random'
         ? recipes
@@ -293,7 +278,10 @@ function bytesOfRow({ inputs, maxBatchSize }: ModelMetadata, { rowDims }: RowRec
 }
 
 /** All combinations of padding sizes. Dimensions of one name have one length. */
-function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null): (Padded | null)[] {
+function paddedShapes(
+  inputs: readonly TensorMetadata[],
+  padding: PaddedInputs | null,
+): (PaddedInputs | null)[] {
   if (padding === null) return [null]
   const names = padding.inputs.map(({ index, axis }, entry) => inputs[index]!.shape[axis] || `${entry}`)
   const sizesOf = new Map<number | string, readonly number[]>()
@@ -313,7 +301,7 @@ function paddedShapes(inputs: readonly TensorMetadata[], padding: Padded | null)
 }
 
 /** Whether all dimensions of a row have a length. */
-function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: Padded | null): boolean {
+function isKnown({ inputs, maxBatchSize }: ModelMetadata, padding: PaddedInputs | null): boolean {
   const firstAxis = maxBatchSize > 0 ? 1 : 0
   return inputs.every(({ shape }, index) =>
     shape.every((dim, at) => {

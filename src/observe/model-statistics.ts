@@ -1,7 +1,7 @@
 import type { BatchReason } from '../options/batching.ts'
 import type { RefusalReason, RejectionReason } from './rejections.ts'
 
-// What `stats()` returns. It is counted in model-stats.ts.
+// What `stats()` returns. It is counted in model-counts.ts.
 
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { BatchTimes, ModelStats } from '../observe/model-stats.ts'
+import type { BatchTimes, ModelCounts } from '../observe/model-counts.ts'
 import type { RejectionReason } from '../observe/rejections.ts'
 import { copyOf, elementCount, makeTensor, putValue, type ElementType } from '../tensor/tensor.ts'
 import { hasNonFinite, type OutputValue } from '../tensor/values.ts'
@@ -23,7 +23,7 @@ export class Answers {
   readonly #metadata: ModelMetadata
   readonly #padding: Padding | null
   readonly #reshapes: ShapedTensors['outputs']
-  readonly #stats: ModelStats
+  readonly #stats: ModelCounts
   readonly #errors: RequestErrors
   readonly #clock: Clock
   readonly #observed: ObservedRequests
@@ -33,7 +33,7 @@ export class Answers {
   constructor(
     { stacked, shaped }: Pick<Joining, 'stacked' | 'shaped'>,
     padding: Padding | null,
-    stats: ModelStats,
+    stats: ModelCounts,
     errors: RequestErrors,
     clock: Clock,
     observed: ObservedRequests,

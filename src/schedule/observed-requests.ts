@@ -1,7 +1,7 @@
 import type { CheckedOptions } from '../options/infer-options.ts'
 import { batchLimits, type ResolvedConfig } from '../options/model-config.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
-import type { BatchTimes } from '../observe/model-stats.ts'
+import type { BatchTimes } from '../observe/model-counts.ts'
 import type {
   BatchMoments,
   ObservedBatch,

@@ -23,7 +23,7 @@ import type { RequestCosts } from '../request/request-costs.ts'
 import type { Joining } from './joining.ts'
 import { divided, indivisibleOutput, UnpredictableOutputs } from './scatter.ts'
 import type { LeasedRows } from '../native/row-blocks.ts'
-import { ModelStats } from '../observe/model-stats.ts'
+import { ModelCounts } from '../observe/model-counts.ts'
 import { rejectionOf, type RejectionReason } from '../observe/rejections.ts'
 import type { UndividedOutput } from '../request/output-rows.ts'
 import { AnswerOrder } from './answer-order.ts'
@@ -68,7 +68,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly padding: Padding | null
   readonly clock: Clock
   readonly levels: PriorityLevels
-  readonly stats = new ModelStats()
+  readonly stats = new ModelCounts()
   readonly times: Estimator
   readonly unpredictable: UnpredictableOutputs
   readonly instances: InstanceSet

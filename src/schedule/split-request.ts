@@ -1,6 +1,6 @@
 import type { AnswerOptions } from '../options/infer-options.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import type { BatchTimes } from '../observe/model-stats.ts'
+import type { BatchTimes } from '../observe/model-counts.ts'
 import { type PriorityLevel, InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { joinRows, splitRows } from '../request/split.ts'
 import type { Outcome } from './answer-order.ts'

@@ -8,6 +8,7 @@ import {
   type MailedTensor,
   type TensorData,
 } from './tensor.ts'
+import { fromSmallFloat, isSmallFloat } from './small-floats.ts'
 
 /** Elements of a tensor as they are stored. */
 export type Elements = TensorData | readonly string[]
@@ -98,6 +99,15 @@ export function mailed(type: ElementType, dims: readonly number[], own: TensorDa
 /** The elements of a tensor that travelled by message. */
 export function mailedElements({ type, data }: MailedTensor): TensorData | string[] {
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+}
+
+/** The same, with numbers in place of the bits of small floats and packed integers. */
+export function mailedNumbers(tensor: MailedTensor): Elements {
+  const { type, dims } = tensor
+  const elements = mailedElements(tensor)
+  if (isSmallFloat(type))
+    return Float32Array.from(elements as Uint16Array, (bits) => fromSmallFloat(type, bits))
+  return isPacked(type) ? unpacked(type, elements as Uint8Array, elementCount(dims)) : elements
 }
 
 /** Reads strings, each after its length in 4 bytes (little-endian). If the last is cut off, returns the offset of its length. */

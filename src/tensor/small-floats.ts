@@ -16,7 +16,8 @@ interface Format {
   readonly signedZero: boolean
 }
 
-const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
+const formats: Readonly<Record<SmallFloat, Format>> = {
+  float16: { fractionBits: 10, bias: 15, signBit: 0x8000, largest: 0x7bff, overflow: 0x7c00, nan: 0x7e00, signedZero: true },
   bfloat16: { fractionBits: 7, bias: 127, signBit: 0x8000, largest: 0x7f7f, overflow: 0x7f80, nan: 0x7fc0, signedZero: true },
   float8e4m3fn: { fractionBits: 3, bias: 7, signBit: 0x80, largest: 0x7e, overflow: 0x7f, nan: 0x7f, signedZero: true },
   float8e4m3fnuz: { fractionBits: 3, bias: 8, signBit: 0x80, largest: 0x7f, overflow: 0x80, nan: 0x80, signedZero: false },
@@ -25,29 +26,28 @@ const formats: Readonly<Record<Exclude<SmallFloat, 'float16'>, Format>> = {
 } // prettier-ignore
 
 export function isSmallFloat(type: string): type is SmallFloat {
-  return type === 'float16' || Object.hasOwn(formats, type)
+  return Object.hasOwn(formats, type)
 }
 
 /** Significant bits of a type, the leading one included. */
 export function significantBits(type: SmallFloat): number {
-  return type === 'float16' ? 11 : formats[type].fractionBits + 1
+  return formats[type].fractionBits + 1
 }
 
 /** The largest finite number of a type. */
 export function largestFloat(type: SmallFloat): number {
-  return fromSmallFloat(type, type === 'float16' ? 0x7bff : formats[type].largest)
+  return fromSmallFloat(type, formats[type].largest)
 }
 
 /** Whether bits stand for NaN or infinity. */
 export function isNonFinite(type: SmallFloat, bits: number): boolean {
-  if (type === 'float16') return (bits & 0x7c00) === 0x7c00
+  if (type === 'float16') return (bits & 0x7c00) === 0x7c00 // without a look at the table: inputs of requests are checked so
   const { signBit, largest, nan, signedZero } = formats[type]
   return signedZero ? (bits & (signBit - 1)) > largest : bits === nan
 }
 
 /** The number that bits stand for. */
 export function fromSmallFloat(type: SmallFloat, bits: number): number {
-  if (type === 'float16') return fromFloat16Bits(bits)
   const { fractionBits, bias, signBit, overflow, nan } = formats[type]
   const magnitude = bits & (signBit - 1)
   const sign = bits & signBit ? -1 : 1
@@ -60,7 +60,6 @@ export function fromSmallFloat(type: SmallFloat, bits: number): number {
 
 /** The bits of the number nearest to `value`, ties to even. Beyond the largest it is infinity, or NaN where there is none. */
 export function toSmallFloat(type: SmallFloat, value: number): number {
-  if (type === 'float16') return toFloat16Bits(value)
   const { fractionBits, bias, signBit, largest, overflow, nan, signedZero } = formats[type]
   if (Number.isNaN(value)) return nan
   const sign = value < 0 || Object.is(value, -0) ? signBit : 0
@@ -72,28 +71,4 @@ export function toSmallFloat(type: SmallFloat, value: number): number {
   const bits = (exponent + bias - 1) * 2 ** fractionBits + units
   if (!(bits <= largest)) return sign | overflow
   return bits === 0 && !signedZero ? 0 : sign | bits
-}
-
-/** The bits of the IEEE 754 binary16 number nearest to `value`, ties to even. */
-export function toFloat16Bits(value: number): number {
-  if (Number.isNaN(value)) return 0x7e00
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0
-  const magnitude = Math.abs(value)
-  if (magnitude >= 65520) return sign | 0x7c00
-  // In units of the last place the number is 1024..2048, below the smallest normal number 0..1024. Either way the units
-  // added to the exponent's place give the bits, a carry included.
-  const exponent = Math.max(Math.floor(Math.log2(magnitude)), -14)
-  const exact = magnitude / 2 ** (exponent - 10)
-  const nearest = Math.round(exact)
-  const units = nearest - exact === 0.5 && nearest % 2 === 1 ? nearest - 1 : nearest
-  return sign | ((exponent + 14) * 1024 + units)
-}
-
-/** The number that 16 bits of an IEEE 754 binary16 number stand for. */
-export function fromFloat16Bits(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1
-  const exponent = (bits >> 10) & 0x1f
-  const fraction = bits & 0x3ff
-  if (exponent === 0x1f) return fraction === 0 ? sign * Infinity : NaN
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25)
 }

@@ -3,9 +3,13 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { hashOfBytes, hashOfFile } from '../../src/models/compiled-models/content-hash.ts'
 import { EntryLock, hasEnded, ownIdentity, Turns } from '../../src/models/compiled-models/entry-lock.ts'
-import { ExternalFiles, TooManyFiles } from '../../src/models/compiled-models/model-content.ts'
+import {
+  ExternalFiles,
+  hashOfBytes,
+  hashOfFile,
+  TooManyFiles,
+} from '../../src/models/compiled-models/model-content.ts'
 import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
 import { ownFolder } from './cached.ts'
 import { perceptronOutside } from './models.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { BatchWatch, FrameSource, latencyWindow } from '../../src/adapters/inspector/frame-source.ts'
-import { LatencyHistogram } from '../../src/observe/model-stats.ts'
+import { LatencyHistogram } from '../../src/observe/model-counts.ts'
 import { resourcesOf } from '../../src/engine/engine-resources.ts'
 import type { ObservedBatch, ObservedModel } from '../../src/observe/request-observer.ts'
 import { FrameHistory, modelKey } from '../../packages/perf/src/inspector-page/page/live-charts.ts'

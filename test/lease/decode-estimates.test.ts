@@ -6,7 +6,7 @@ import { imageConcurrency } from '../../src/features/image/exports.ts'
 import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
 import { admissionMarginMs, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
 import { DecodeTimes } from '../../src/features/leases/image-decoding.ts'
-import { ModelStats } from '../../src/observe/model-stats.ts'
+import { ModelCounts } from '../../src/observe/model-counts.ts'
 import { PriorityLevel, type Preparation, type Prepared } from '../../src/request/infer-request.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { seen } from '../latency/seen.ts'
@@ -52,7 +52,7 @@ function decoding(clock: FakeClock): ImageDecoding {
     images,
     optionalInputs: [],
     parser,
-    stats: new ModelStats(),
+    stats: new ModelCounts(),
     clock,
     leases: () => null,
   })

@@ -9,7 +9,7 @@ import type {
   RequestMessage,
   WorkerEvent,
 } from '../../src/index.ts'
-import { EventLoopDelay } from '../../src/observe/model-stats.ts'
+import { EventLoopDelay } from '../../src/observe/model-counts.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { FakeClock } from '../fake-clock.ts'
 import * as small from '../models/small.ts'

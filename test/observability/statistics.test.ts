@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
 import { Tensor } from '../../src/index.ts'
-import { LatencyHistogram, ModelStats, within } from '../../src/observe/model-stats.ts'
+import { LatencyHistogram, ModelCounts, within } from '../../src/observe/model-counts.ts'
 import { refusalOf, rejectionOf } from '../../src/observe/rejections.ts'
 import {
   batchReasonsOf,
@@ -22,7 +22,7 @@ const times = { inputMs: 1, inferMs: 6, outputMs: 1 }
 
 describe('the statistics of a model', () => {
   it('split a success into overhead, queue and compute, and lose nothing of it', () => {
-    const stats = new ModelStats()
+    const stats = new ModelCounts()
     stats.ran(2, times, false)
     stats.waited([10, 12], 20, 30)
     stats.computed(2, times)
@@ -35,7 +35,7 @@ describe('the statistics of a model', () => {
   })
 
   it('go nowhere back, whatever rounding makes of sums: to Prometheus that would be a start anew', () => {
-    const stats = new ModelStats()
+    const stats = new ModelCounts()
     const random = mulberry32(5)
     let before = stats.snapshot(0).inferenceStats
     const back: string[] = []
@@ -61,21 +61,21 @@ describe('the statistics of a model', () => {
       inferMs: 0,
       outputMs: 0,
     })
-    const stats = new ModelStats()
+    const stats = new ModelCounts()
     stats.answered(0, 2, times, 6) // of four parts on four instances, say
     const { success, overhead, queue } = stats.snapshot(0).inferenceStats
     expect([success.ns, queue.ns, overhead.ns]).toEqual([6e6, 2e6, 0])
   })
 
   it('charge one that came while its run went on with no more than what it has seen', () => {
-    const stats = new ModelStats()
+    const stats = new ModelCounts()
     stats.answered(5, 2, times, 6)
     const { success, overhead, queue, computeInfer } = stats.snapshot(0).inferenceStats
     expect([success.ns, queue.ns, computeInfer.ns, overhead.ns]).toEqual([1e6, 0, 0.75e6, 0])
   })
 
   it('take little memory however many sizes of batches there are: large ones are counted to 1.6 %', () => {
-    const stats = new ModelStats()
+    const stats = new ModelCounts()
     for (const rows of [1, 4096, 4097, 4100, 5000, 1_000_000, 1_000_001, 2 ** 31])
       stats.ran(rows, times, false)
     const { batchStats, inferenceCount } = stats.snapshot(0)

@@ -1,17 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { TensorData, TensorMetadata } from '../../src/index.ts'
-import {
-  compareOutput,
-  compareValue,
-  tellsApart,
-  toleranceWith,
-  valuesTellApart,
-} from '../../src/models/row-check/compare-rows.ts'
+import { compareValue, toleranceWith, valuesTellApart } from '../../src/models/row-check/compare-rows.ts'
 import { checkRequests, checkRows, type RunTrial } from '../../src/models/row-check/row-check.ts'
 import { PluginProvider } from '../../src/options/engine-options.ts'
 import type { TrialFeeds } from '../../src/models/row-check/trial-feeds.ts'
 import { floatTolerance } from '../../src/schedule/joining.ts'
-import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
+import { toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { type ElementType, type MailedTensor, storageOf } from '../../src/tensor/tensor.ts'
 import type { MailedMaps, MailedValue } from '../../src/tensor/values.ts'
 import type { RowGraph } from '../models/dependent-rows.ts'
@@ -26,7 +20,7 @@ const tensor = (type: ElementType, dims: number[], values: readonly (number | bi
 }
 const floats = (dims: number[], values: number[]) => tensor('float32', dims, values)
 const compare = (alone: MailedTensor[], joined: MailedTensor) =>
-  compareOutput(
+  compareValue(
     'y',
     alone,
     alone.map(({ dims }) => dims[0]!),
@@ -68,8 +62,8 @@ describe('rows compared', () => {
     expect(compare([row(one)], row(near)).reason).toBeNull()
     expect(compare([row(one)], row(far)).reason).not.toBeNull()
     expect([
-      tellsApart([row(one), row(near)]),
-      tellsApart([row(one), row(one | (type === 'bfloat16' ? 0x8000 : 0x80))]),
+      valuesTellApart([row(one), row(near)]),
+      valuesTellApart([row(one), row(one | (type === 'bfloat16' ? 0x8000 : 0x80))]),
     ]).toEqual([false, true])
   })
 
@@ -112,7 +106,7 @@ describe('rows compared', () => {
   })
 
   it('of half precision may differ by more', () => {
-    const half = (value: number) => tensor('float16', [1], [toFloat16Bits(value)])
+    const half = (value: number) => tensor('float16', [1], [toSmallFloat('float16', value)])
     expect(compare([half(1)], half(1.005)).reason).toBeNull()
     expect(compare([half(1)], half(1.02)).reason).not.toBeNull()
   })
@@ -120,7 +114,7 @@ describe('rows compared', () => {
   it('have one shape, and as many are there as were sent', () => {
     expect(compare([big, small], floats([1, 2], [1, 2])).reason).toContain('shape [1, 2]')
     expect(compare([big], floats([1, 1], [1])).reason).toContain('rows of shape [1]')
-    expect(compareOutput('y', [floats([3], [1, 2, 3])], [1], floats([1], [1])).reason).toContain(
+    expect(compareValue('y', [floats([3], [1, 2, 3])], [1], floats([1], [1])).reason).toContain(
       'not divided by rows',
     )
     expect(compare([floats([], [1])], floats([], [1])).reason).toContain('not divided by rows')
@@ -129,16 +123,16 @@ describe('rows compared', () => {
 
 describe('rows tell something of each other', () => {
   it('when they differ by far more than what is allowed', () => {
-    expect(tellsApart([big, small])).toBe(true)
-    expect(tellsApart([big, big])).toBe(false)
-    expect(tellsApart([big, floats([1, 2], [1001, 1])])).toBe(false)
-    expect(tellsApart([tensor('int32', [1], [5]), tensor('int32', [1], [6])])).toBe(true)
+    expect(valuesTellApart([big, small])).toBe(true)
+    expect(valuesTellApart([big, big])).toBe(false)
+    expect(valuesTellApart([big, floats([1, 2], [1001, 1])])).toBe(false)
+    expect(valuesTellApart([tensor('int32', [1], [5]), tensor('int32', [1], [6])])).toBe(true)
   })
 
   it('when there is something to compare', () => {
-    expect(tellsApart([floats([1], [NaN]), floats([1], [NaN])])).toBe(false)
-    expect(tellsApart([floats([1, 0], []), floats([1, 0], [])])).toBe(false)
-    expect(tellsApart([floats([1], [NaN]), floats([1], [1]), floats([1], [2])])).toBe(true)
+    expect(valuesTellApart([floats([1], [NaN]), floats([1], [NaN])])).toBe(false)
+    expect(valuesTellApart([floats([1, 0], []), floats([1, 0], [])])).toBe(false)
+    expect(valuesTellApart([floats([1], [NaN]), floats([1], [1]), floats([1], [2])])).toBe(true)
   })
 })
 
@@ -157,10 +151,10 @@ describe('the tolerance of a session', () => {
 
   it('is what rows may differ by, and others differ by more before they tell anything', () => {
     const [alone, joined, far] = [floats([1, 2], [1, 100]), floats([1, 2], [1, 103]), floats([1, 2], [1, 60])]
-    expect(compareOutput('y', [alone], [1], joined).reason).not.toBeNull()
-    expect(compareOutput('y', [alone], [1], joined, 4e-2).reason).toBeNull()
-    expect(tellsApart([alone, far])).toBe(true)
-    expect(tellsApart([alone, far], 4e-2)).toBe(false)
+    expect(compareValue('y', [alone], [1], joined).reason).not.toBeNull()
+    expect(compareValue('y', [alone], [1], joined, 4e-2).reason).toBeNull()
+    expect(valuesTellApart([alone, far])).toBe(true)
+    expect(valuesTellApart([alone, far], 4e-2)).toBe(false)
   })
 })
 
@@ -241,7 +235,7 @@ const setup = {
   maxBatchSize: 32,
   samples: [],
   padding: null,
-  optional: new Set<number>(),
+  optionalInputs: [],
   tolerance: floatTolerance,
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
-import { ScaleWatch } from '../../src/models/scaling/scale-watch.ts'
+import { ScaleWatch } from '../../src/models/scaling/scaling.ts'
 import { WorkerSession } from '../../src/run/worker-session.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 import { farIds, farIdsIgnored, farIdsOfKinds, farIdsSummed, farPairs } from '../models/particular-rows.ts'

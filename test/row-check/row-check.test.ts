@@ -166,7 +166,7 @@ describe('row check cost', () => {
     maxBatchSize: 32,
     samples: [],
     padding: null,
-    optional: new Set(),
+    optionalInputs: [],
     tolerance: floatTolerance,
   }
 

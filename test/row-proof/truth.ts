@@ -1,5 +1,5 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node'
-import { fromFloat16Bits, toFloat16Bits } from '../../src/tensor/small-floats.ts'
+import { fromSmallFloat, toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { mulberry32, type Random } from '../models/random.ts'
 import { batchAxisOf, type GraphInput, type GraphOutput, type GraphText } from './graph-text.ts'
 
@@ -373,7 +373,8 @@ function valuesOf(
   const numbers = Array.from({ length: count }, (_, index) => value(index))
   if (type === 'int64') return { type, dims, data: BigInt64Array.from(numbers, BigInt) }
   if (type === 'uint64') return { type, dims, data: BigUint64Array.from(numbers, BigInt) }
-  if (type === 'float16') return { type, dims, data: Uint16Array.from(numbers, toFloat16Bits) }
+  if (type === 'float16')
+    return { type, dims, data: Uint16Array.from(numbers, (value) => toSmallFloat(type, value)) }
   if (!(type in arrays)) throw new Error(`no values of ${type}`)
   return { type: type as 'float32', dims, data: arrays[type as 'float32'].from(numbers) }
 }
@@ -487,5 +488,7 @@ function compareRows(
 }
 
 function numbersOf({ type, data }: Values): ArrayLike<number | bigint | string> {
-  return type === 'float16' ? Array.from(data as ArrayLike<number>, fromFloat16Bits) : data
+  return type === 'float16'
+    ? Array.from(data as ArrayLike<number>, (bits) => fromSmallFloat(type, bits))
+    : data
 }

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   afterChange,
-  type AutoscaleMemory,
+  Autoscaler,
   autoscaleStart,
   decideInstances,
-} from '../../src/models/scaling/autoscale-policy.ts'
-import { Autoscaler } from '../../src/models/scaling/autoscaler.ts'
+  type AutoscaleMemory,
+} from '../../src/models/scaling/autoscaler.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { deferred, type Deferred } from '../support/deferred.ts'
 import { repetitions } from '../support/full.ts'

@@ -1,6 +1,5 @@
 import { VirtualClock } from '../../packages/perf/src/simulation/virtual-clock.ts'
-import type { AutoscaleLimits } from '../../src/models/scaling/autoscale-policy.ts'
-import { Autoscaler, type Autoscaled } from '../../src/models/scaling/autoscaler.ts'
+import { Autoscaler, type Autoscaled, type AutoscaleLimits } from '../../src/models/scaling/autoscaler.ts'
 
 /** How requests come, and what they take. */
 export interface Load {

@@ -1,5 +1,5 @@
 import type { TensorData, TensorType } from '../../src/index.ts'
-import { toFloat16Bits } from '../../src/tensor/small-floats.ts'
+import { toSmallFloat } from '../../src/tensor/small-floats.ts'
 import { storageOf } from '../../src/tensor/tensor.ts'
 import type { RowGraph } from '../models/dependent-rows.ts'
 import { mulberry32 } from '../models/random.ts'
@@ -28,7 +28,7 @@ export function requestsOf(
 function draw(type: TensorType, values: 'ids' | 'mask' | undefined, random: () => number): number | bigint {
   const whole =
     values === 'mask' || type === 'bool' ? Math.floor(2 * random()) : 1 + Math.floor(random() * 15)
-  if (type === 'float16') return toFloat16Bits(4 * random() - 2)
+  if (type === 'float16') return toSmallFloat(type, 4 * random() - 2)
   if (type.startsWith('float')) return 4 * random() - 2
   return type === 'int64' || type === 'uint64' ? BigInt(whole) : whole
 }

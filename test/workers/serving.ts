@@ -1,6 +1,6 @@
 import { resolveConfig } from '../../src/options/model-config.ts'
 import type { Clock } from '../../src/base/clock.ts'
-import { asItIs, type PreparedModel } from '../../src/models/compiled-models/prepared-model.ts'
+import { asItIs, type PreparedModel } from '../../src/models/compiled-models/model-preparation.ts'
 import { ModelHost } from '../../src/models/model-host.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import type { SessionRuntime } from '../../src/options/session-options.ts'
@@ -82,7 +82,7 @@ export class FakeHost extends ModelHost {
   }
 
   override async prepare(model: string): Promise<PreparedModel> {
-    return { ...asItIs(''), opening: () => ({ model, options: {}, notes: {}, original: undefined }) }
+    return { ...asItIs(''), opening: () => ({ model, options: {} }) }
   }
 
   override sessionRuntime(): SessionRuntime {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { availableMemory } from '../../base/available-resources.ts'
 import { closeFiles } from '../../models/compiled-models/entry.ts'
 import type { CompiledForm, TrialTask, TrialWord } from '../../models/compiled-models/model-trial.ts'
-import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/prepared-model.ts'
+import { compilingInto, graphFile, ofCompiled } from '../../models/compiled-models/compiled-form.ts'
 import { compareEntry } from '../../models/row-check/compare-rows.ts'
 import { rowRecipes, sampleRow } from '../../models/row-check/made-up-rows.ts'
 import type { TrialFeeds } from '../../models/row-check/trial-feeds.ts'
@@ -188,10 +188,7 @@ function* madeUpRequests(
 ): Generator<readonly TrialFeeds[]> {
   if (!inputs.every(({ type }) => isElementType(type))) return
   const tensors = inputs as readonly TensorMetadata[]
-  const optional = new Set(
-    tensors.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
-  )
-  for (const { rowDims, draws } of rowRecipes(tensors, null, null, optional).slice(0, mostRecipes)) {
+  for (const { rowDims, draws } of rowRecipes(tensors, null, null, optionalInputs).slice(0, mostRecipes)) {
     const dims = rowDims.map((own, index) =>
       hasFixedFirst(tensors[index]!) ? [tensors[index]!.shape[0] as number, ...own] : own,
     )

@@ -1,5 +1,5 @@
 // A program: tries a model in an engine of its own, with any executor and execution provider.
-import { asItIs } from '../../models/compiled-models/prepared-model.ts'
+import { asItIs } from '../../models/compiled-models/model-preparation.ts'
 import type { TrialTask } from '../../models/compiled-models/model-trial.ts'
 import { resolveEngineOptions } from '../../options/engine-options.ts'
 import { EngineResources } from '../engine-resources.ts'
@@ -19,7 +19,7 @@ tryModels(async (task, config, how) => {
     ...asItIs(''),
     opening: (...given: Parameters<typeof how>) => {
       const [model, options] = how(...given)
-      return { model, options, notes: {}, original: undefined }
+      return { model, options }
     },
   }
   const unlearnt = { ...config, checkRows: false, warmup: { ...config.warmup, madeUp: null } }

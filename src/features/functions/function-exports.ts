@@ -3,9 +3,14 @@ export type {
   BatchInput,
   FunctionBatch,
   FunctionContext,
+  FunctionDeclaration,
+  FunctionFeed,
+  FunctionInput,
   FunctionInstance,
+  FunctionOutput,
   FunctionOutputs,
   FunctionResult,
+  FunctionSignature,
   ModelFunction,
 } from '../../options/function-module.ts'
 export type {
@@ -17,13 +22,11 @@ export type {
   FunctionOptions,
   FunctionWorkerOptions,
 } from '../../options/function-config.ts'
-export type {
-  FunctionDeclaration,
-  FunctionFeed,
-  FunctionInput,
-  FunctionOutput,
-  FunctionSignature,
-} from '../../options/function-module.ts'
+export {
+  classification,
+  softmax,
+  topK,
+  type LabelledTopKOptions,
+  type TopKOptions,
+} from './graph-functions.ts'
 export { nonMaxSuppression, type NonMaxSuppressionOptions } from './non-max-suppression.ts'
-export { softmax } from './graph-functions.ts'
-export { classification, topK, type LabelledTopKOptions, type TopKOptions } from './graph-functions.ts'

@@ -164,20 +164,12 @@ function onnxModel({ inputs, outputs, nodes, constants }: Graph): Uint8Array {
 }
 
 function tensor(constant: GraphConstant): number[][] {
-  const { name } = constant
-  if ('int64' in constant)
-    return [
-      number(1, constant.int64.length),
-      number(2, typeNumbers.int64),
-      ...constant.int64.map((value) => number(7, value)),
-      text(8, name),
-    ]
-  return [
-    number(1, constant.strings.length),
-    number(2, typeNumbers.string),
-    ...constant.strings.map((value) => text(6, value)),
-    text(8, name),
-  ]
+  const isInt64 = 'int64' in constant
+  const values = isInt64
+    ? constant.int64.map((value) => number(7, value))
+    : constant.strings.map((value) => text(6, value))
+  const type = typeNumbers[isInt64 ? 'int64' : 'string']
+  return [number(1, values.length), number(2, type), ...values, text(8, constant.name)]
 }
 
 function valueInfo({ name, type, shape }: GraphValue): number[][] {

@@ -67,7 +67,7 @@ export function nonMaxSuppression(
     run: ({ boxes, scores }, { rows }) => {
       const kept = Array.from({ length: rows }, (_, row) => {
         const own = boxes.row(row)
-        const found = keep(format === 'corners' ? corners(own) : fromCentres(own), scores.row(row), {
+        const found = keep(cornersOf(own, format), scores.row(row), {
           iouThreshold,
           scoreThreshold,
           maxDetections,
@@ -129,25 +129,15 @@ function area(boxes: Float32Array, at: number): number {
   return (boxes[at + 2]! - boxes[at]!) * (boxes[at + 3]! - boxes[at + 1]!)
 }
 
-/** Opposite corners in any order become the lesser and the greater corner. */
-function corners(boxes: Float32Array): Float32Array {
-  const ordered = new Float32Array(boxes.length)
+/** The lesser and the greater corner of each box. */
+function cornersOf(boxes: Float32Array, format: 'corners' | 'centre'): Float32Array {
+  const found = new Float32Array(boxes.length)
   for (let at = 0; at < boxes.length; at += 4) {
-    for (const axis of [0, 1]) {
-      ordered[at + axis] = Math.min(boxes[at + axis]!, boxes[at + axis + 2]!)
-      ordered[at + axis + 2] = Math.max(boxes[at + axis]!, boxes[at + axis + 2]!)
+    for (const axis of [at, at + 1]) {
+      const [one, other] = [boxes[axis]!, boxes[axis + 2]!] // the other corner, in any order, or the size
+      found[axis] = format === 'corners' ? Math.min(one, other) : one - other / 2
+      found[axis + 2] = format === 'corners' ? Math.max(one, other) : one + other / 2
     }
   }
-  return ordered
-}
-
-function fromCentres(boxes: Float32Array): Float32Array {
-  const cornered = new Float32Array(boxes.length)
-  for (let at = 0; at < boxes.length; at += 4) {
-    for (const axis of [0, 1]) {
-      cornered[at + axis] = boxes[at + axis]! - boxes[at + axis + 2]! / 2
-      cornered[at + axis + 2] = boxes[at + axis]! + boxes[at + axis + 2]! / 2
-    }
-  }
-  return cornered
+  return found
 }

@@ -2,7 +2,7 @@ import { isSharedArrayBuffer } from 'node:util/types'
 import { loadBinding } from '../../native/addon.ts'
 import type { KernelArray } from '../../native/native-binding.ts'
 import type { ImageDataType, ResolvedImageOptions } from '../../options/image-options.ts'
-import { toFloat16Bits } from '../../tensor/small-floats.ts'
+import { toSmallFloat } from '../../tensor/small-floats.ts'
 
 /**
  * Arrays that a row of pixels can be written into. `float16` uses `Uint16Array`, or `Float16Array` where
@@ -132,7 +132,7 @@ const within = (low: number, high: number) => (value: number) =>
 const ENCODE: Readonly<Record<ImageDataType, (value: number) => number>> = {
   float32: asIs,
   float64: asIs,
-  float16: toFloat16Bits,
+  float16: (value) => toSmallFloat('float16', value),
   uint8: within(0, 255),
   int8: within(-128, 127),
   int32: within(-(2 ** 31), 2 ** 31 - 1),

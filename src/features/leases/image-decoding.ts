@@ -18,7 +18,7 @@ import type {
   UnreadyRequest,
   PriorityLevel,
 } from '../../request/infer-request.ts'
-import type { ModelStats } from '../../observe/model-stats.ts'
+import type { ModelCounts } from '../../observe/model-counts.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import {
   isTensorLike,
@@ -54,7 +54,7 @@ interface DecodedFor {
   readonly images: ReadonlyMap<string, ResolvedImageOptions>
   readonly optionalInputs: readonly string[]
   readonly parser: Pick<FeedParser, 'check'>
-  readonly stats: ModelStats
+  readonly stats: ModelCounts
   readonly clock: Clock
   /** Leases for rows that consist of images only; `null` if there are none. */
   leases(): Leases | null
@@ -62,17 +62,19 @@ interface DecodedFor {
 
 /** Decodes the encoded images of one model's requests while those wait in its queue. */
 export class ImageDecoding {
+  readonly line: DecodeLine
+  readonly clock: Clock
+  readonly times = new DecodeTimes()
   readonly #for: DecodedFor
   readonly #inputs: readonly ImageInput[]
-  readonly #line: DecodeLine
-  readonly #times = new DecodeTimes()
   #lastKinds: readonly ImageKind[] = []
   #came = 0
 
   constructor(decodedFor: DecodedFor) {
     const { clock, images, inputs } = decodedFor
     this.#for = decodedFor
-    this.#line = new DecodeLine(() => clock.nowMs())
+    this.clock = clock
+    this.line = new DecodeLine(() => clock.nowMs())
     this.#inputs = inputs.flatMap(({ name }, index) => {
       const options = images.get(name)
       return options === undefined ? [] : [{ name, index, options, standIn: null }]
@@ -135,9 +137,9 @@ export class ImageDecoding {
     decides: boolean,
     kinds: readonly ImageKind[] = this.#lastKinds,
   ): ReadyEstimate {
-    const { isIdle } = this.#line
+    const { isIdle } = this.line
     const { mostMs, inMs } = this.#togetherMs(kinds, decides && isIdle)
-    const waitMs = this.#line.waitMs(level.level)
+    const waitMs = this.line.waitMs(level.level)
     const spreadMs = this.#spreadMs(mostMs, waitMs + mostMs)
     return { inMs: waitMs + inMs, spreadMs, isNext: isIdle }
   }
@@ -147,7 +149,7 @@ export class ImageDecoding {
     const nowMs = this.clock.nowMs()
     let [sumMs, mostMs] = [0, 0]
     for (const kind of kinds) {
-      const ms = atBest ? this.#times.leastMs(kind, nowMs) : this.#times.usualMs(kind)
+      const ms = atBest ? this.times.leastMs(kind, nowMs) : this.times.usualMs(kind)
       sumMs += ms
       mostMs = Math.max(mostMs, ms)
     }
@@ -156,14 +158,14 @@ export class ImageDecoding {
 
   /** Estimates when all images that came so far will be decoded. */
   estimateAll(): ReadyEstimate {
-    const inMs = this.#line.doneInMs
-    const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.#times.usualMs(kind)))
+    const inMs = this.line.doneInMs
+    const mostMs = Math.max(0, ...this.#lastKinds.map((kind) => this.times.usualMs(kind)))
     return { inMs, spreadMs: this.#spreadMs(mostMs, inMs), isNext: false }
   }
 
   /** The spread of decodings that take `allMs` together, the longest of them `mostMs`. */
   #spreadMs(mostMs: number, allMs: number): number {
-    return mostMs === 0 ? 0 : spreadOfSumMs(allMs / mostMs, this.#times.p99Ms(mostMs) - mostMs, allMs)
+    return mostMs === 0 ? 0 : spreadOfSumMs(allMs / mostMs, this.times.p99Ms(mostMs) - mostMs, allMs)
   }
 
   // ── for its requests ──
@@ -183,18 +185,6 @@ export class ImageDecoding {
   /** What decoding some images takes at best, in milliseconds. */
   leastMs(kinds: readonly ImageKind[]): number {
     return this.#togetherMs(kinds, true).inMs
-  }
-
-  get line(): DecodeLine {
-    return this.#line
-  }
-
-  get clock(): Clock {
-    return this.#for.clock
-  }
-
-  get times(): DecodeTimes {
-    return this.#times
   }
 
   /** Counts a request whose images are to be decoded; returns how many came before it. */
@@ -279,7 +269,7 @@ class ImagePreparation implements Preparation {
   readonly #kinds: readonly ImageKind[]
   readonly #isAll: boolean
   /** Tasks in the line. */
-  readonly #waiting = new Set<ImageTask>()
+  readonly #waiting = new Set<DecodeTask>()
   readonly #decoded: DecodedImage[] = []
   #request: UnreadyRequest | null = null
   #prepared: Prepared | null = null
@@ -310,7 +300,13 @@ class ImagePreparation implements Preparation {
     this.#beganAtMs = clock.nowMs()
     const order = this.#decoding.came(this.#kinds)
     for (const image of this.#images) {
-      const task = new ImageTask(this, image, request.level.level, order, times.usualMs(image.kind))
+      const task: DecodeTask = {
+        heapIndex: -1,
+        level: request.level.level,
+        order,
+        estimatedMs: times.usualMs(image.kind),
+        run: () => this.#decode(task, image),
+      }
       this.#waiting.add(task)
       line.add(task) // begins at once if there is a place
       if (this.#prepared === null) return
@@ -323,22 +319,21 @@ class ImagePreparation implements Preparation {
     this.#waiting.clear()
   }
 
-  // ── for its tasks ──
   /** Resolves when the decoder has a place free again. */
-  async decode(task: ImageTask): Promise<void> {
+  async #decode(task: DecodeTask, image: EncodedImage): Promise<void> {
     this.#waiting.delete(task)
     const prepared = this.#prepared
     if (prepared === null) return
     if (!this.#hasBegun && !prepared.begins(this.#decoding.leastMs(this.#kinds))) return
     this.#hasBegun = true
-    const { bytes, input } = task.image
+    const { bytes, input } = image
     const { options } = input
     const { clock } = this.#decoding
     const startMs = clock.nowMs()
     const work = decodeRgb(bytes, options)
     const inTime = within(work, options.timeoutMs, () => tookTooLong(bytes, options))
     inTime.then(
-      (rgb) => this.#done(task.image, rgb, clock.nowMs() - startMs),
+      (rgb) => this.#done(image, rgb, clock.nowMs() - startMs),
       (error: unknown) => this.#failed(this.#decoding.named(input.name, error)),
     )
     await work.catch(() => {})
@@ -369,28 +364,6 @@ class ImagePreparation implements Preparation {
   }
 }
 
-/** One image in the line for the decoder. */
-class ImageTask implements DecodeTask {
-  heapIndex = -1
-  readonly image: EncodedImage
-  readonly level: number
-  readonly order: number
-  readonly estimatedMs: number
-  readonly #of: ImagePreparation
-
-  constructor(of: ImagePreparation, image: EncodedImage, level: number, order: number, estimatedMs: number) {
-    this.#of = of
-    this.image = image
-    this.level = level
-    this.order = order
-    this.estimatedMs = estimatedMs
-  }
-
-  run(): Promise<void> {
-    return this.#of.decode(this)
-  }
-}
-
 /** Decodings of one size that say what they take at present. */
 const decodeWindow = 9
 /** Decodings of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
@@ -404,28 +377,34 @@ interface Sized {
   readonly size: number
 }
 
+/** What decodings of one size took. */
+interface SizeTimes {
+  readonly recent: Recent
+  fastestMs: number
+}
+
 /**
  * How long decoding takes, by kind and size of what is decoded. Of a size that has not been seen no more is expected than of the next
  * smaller one, and of a kind none of which was seen, nothing: what is refused by a guess cannot tell that it was wrong.
  */
 export class DecodeTimes {
-  readonly #kinds = new Map<string, Map<number, Recent>>()
-  readonly #fastest = new Map<string, number>()
+  /** By kind and step of size. */
+  readonly #kinds = new Map<string, Map<number, SizeTimes>>()
   readonly #spread = new Spread()
   #lastAtMs = 0
 
   observe(sized: Sized, ms: number, nowMs: number): void {
     const usualMs = this.usualMs(sized)
     let sizes = this.#kinds.get(sized.name)
-    if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, Recent>()))
+    if (sizes === undefined) this.#kinds.set(sized.name, (sizes = new Map<number, SizeTimes>()))
     const step = stepOf(sized)
-    let recent = sizes.get(step)
-    if (recent === undefined) sizes.set(step, (recent = new Recent(decodeWindow)))
+    let own = sizes.get(step)
+    if (own === undefined) sizes.set(step, (own = { recent: new Recent(decodeWindow), fastestMs: Infinity }))
+    const { recent } = own
     if (recent.count >= fewDecodings) this.#spread.add(ms, usualMs)
     recent.add(ms)
+    own.fastestMs = Math.min(ms, own.fastestMs)
     this.#lastAtMs = nowMs
-    const key = `${sized.name} ${step}`
-    this.#fastest.set(key, Math.min(ms, this.#fastest.get(key) ?? Infinity))
   }
 
   /** What one usually takes at present, in milliseconds; 0 when nothing like it was seen. */
@@ -444,10 +423,10 @@ export class DecodeTimes {
 
   /** The fastest decoding of this kind and about this size, in milliseconds; 0 if fewer than five are known, or only outdated ones. */
   leastMs(sized: Sized, nowMs: number): number {
-    const step = stepOf(sized)
-    const fastestMs = this.#fastest.get(`${sized.name} ${step}`) ?? 0
-    const { count = 0 } = this.#kinds.get(sized.name)?.get(step) ?? {}
-    return count < fewDecodings || nowMs - this.#lastAtMs > outdatedTimes * fastestMs ? 0 : fastestMs
+    const own = this.#kinds.get(sized.name)?.get(stepOf(sized))
+    if (own === undefined || own.recent.count < fewDecodings) return 0
+    const isOutdated = nowMs - this.#lastAtMs > outdatedTimes * own.fastestMs
+    return isOutdated ? 0 : own.fastestMs
   }
 
   /** What 99 of 100 stay below that usually take `usualMs`, in milliseconds. */
@@ -456,7 +435,7 @@ export class DecodeTimes {
   }
 }
 
-function usualOf(recent: Recent): number {
+function usualOf({ recent }: SizeTimes): number {
   return recent.quantile(recent.count < fewDecodings ? 0 : 0.5)
 }
 

@@ -1,20 +1,20 @@
 import { type Clock, Alarm } from '../../base/clock.ts'
 import { dimsOf, type ResolvedImageOptions } from '../../options/image-options.ts'
 import { checkLeaseOptions } from '../../options/method-options.ts'
+import { typed } from '../../options/plain-options.ts'
 import { InferenceError, invalidArgument } from '../../errors.ts'
 import type { PixelArray } from '../image/pixels.ts'
 import { IndexedHeap } from '../../base/indexed-heap.ts'
 import { RowBlocks, RowBlock, type BlockLayout } from '../../native/row-blocks.ts'
 import type { LeaseStatistics } from '../../observe/model-statistics.ts'
-import { HeldRows, type LeaseEnd } from './held-rows.ts'
-import { LeasableInputs } from './leasable-inputs.ts'
+import { HeldRows, type LeasedInput, type LeaseEnd } from './held-rows.ts'
 import { fullBatchRows } from '../../schedule/buckets.ts'
 import { batchLimits, type ResolvedConfig } from '../../options/model-config.ts'
 import { layOut } from '../../run/layout.ts'
 import { slotsFor } from '../../run/staging-slot.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
+import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
-import { byteLengthOf, elementCount, isPacked, type ElementType } from '../../tensor/tensor.ts'
+import { byteLengthOf, elementCount, isElementType, isPacked, type ElementType } from '../../tensor/tensor.ts'
 
 /** A decoded image. */
 export interface DecodedImage {
@@ -101,11 +101,11 @@ export class Leases {
 
   /** A lease of one row with images written into it. */
   takeWith(images: readonly DecodedImage[]): HeldRows {
-    const varying = images.filter(({ name }) => this.#inputs.varies(this.indexOf(name)))
-    const dims = varying.map(
-      ({ name, options }) =>
-        [name, dimsOf(options).slice(4 - this.#inputs.rowRank(this.indexOf(name)))] as const,
-    )
+    const dims = images.flatMap(({ name, options }) => {
+      const shape = this.#inputs.rowShape(this.indexOf(name))
+      const varies = shape.some((dim) => typeof dim !== 'number')
+      return varies ? [[name, dimsOf(options).slice(4 - shape.length)] as const] : []
+    })
     const rows = this.take(1, { dims: Object.fromEntries(dims) })
     try {
       for (const { name, writeTo } of images)
@@ -168,6 +168,142 @@ const reasons: Readonly<Record<Exclude<LeaseEnd, 'expired'>, string>> = {
   released: 'it was released',
   dropped: 'it was no longer referenced',
   closed: 'its model was closed',
+}
+
+/** The inputs of a model for which rows can be leased. */
+class LeasableInputs {
+  readonly model: string
+  readonly #inputs: readonly ValueMetadata[]
+  readonly #optional: readonly string[]
+  readonly #maxRows: number
+  readonly #byRows: LeasedInput[][] = [] // if all shapes are fixed
+
+  /**
+   * @param inputs the inputs, in the form that requests have.
+   * @param maxBatchSize most rows; 0 for a model whose first dimension is no batch dimension: the whole input
+   * is then leased as one row.
+   * @throws InferenceError `ERR_INVALID_ARG` for an input that cannot be leased.
+   */
+  constructor(
+    model: string,
+    inputs: readonly ValueMetadata[],
+    maxBatchSize: number,
+    optional: readonly string[],
+  ) {
+    this.model = model
+    this.#inputs = inputs
+    this.#maxRows = maxBatchSize
+    this.#optional = optional
+    const other = inputs.find(({ type }) => !isElementType(type) || type === 'string' || isPacked(type))
+    if (other === undefined) return
+    const hint = 'Use infer() for this model'
+    throw invalidArgument(`input '${other.name}'`, 'a type whose rows have bytes of their own', other.type, {
+      model,
+      hint,
+    })
+  }
+
+  /**
+   * @throws InferenceError `ERR_INVALID_ARG` for an unknown name; for `undefined` unless there is only one
+   * input.
+   */
+  indexOf(name: unknown): number {
+    if (name === undefined && this.#inputs.length === 1) return 0
+    const index = this.#inputs.findIndex((input) => input.name === name)
+    if (index !== -1) return index
+    throw this.#wrong('input', `one of ${this.#inputs.map((input) => `'${input.name}'`).join(', ')}`, name)
+  }
+
+  /** The shape of an input's row. */
+  rowShape(index: number): ValueMetadata['shape'] {
+    const input = this.#inputs[index]!
+    return this.#maxRows > 0 ? input.shape.filter((_, axis) => axis !== batchAxisOf(input)) : input.shape
+  }
+
+  /**
+   * The inputs for so many rows, and whether they equal those of any other lease of so many rows.
+   *
+   * @param dims of the inputs with varying shape, without the batch dimension.
+   * @throws InferenceError `ERR_INVALID_ARG`.
+   */
+  of(
+    rows: unknown,
+    dims: Readonly<Record<string, unknown>>,
+  ): { readonly inputs: readonly LeasedInput[]; readonly fixed: boolean } {
+    const most = Math.max(1, this.#maxRows)
+    if (!Number.isInteger(rows) || (rows as number) < 1 || (rows as number) > most) {
+      throw this.#wrong(
+        'rows',
+        this.#maxRows === 0
+          ? '1, as the model is not batched'
+          : `a whole number from 1 to ${most} (maxBatchSize)`,
+        rows,
+      )
+    }
+    for (const name in dims) this.indexOf(name)
+    const count = rows as number
+    const known = this.#byRows[count]
+    if (known !== undefined && Object.keys(dims).length === 0) return { inputs: known, fixed: true }
+    let fixed = true
+    const inputs = this.#inputs.map((input, index) => {
+      const shape = this.rowShape(index)
+      const axisOfRows = this.#maxRows > 0 ? batchAxisOf(input) : -1
+      const varies =
+        shape.some((dim) => typeof dim !== 'number') || (input.shape.length === 0 && input.name in dims)
+      if (varies) fixed = false
+      const row =
+        varies || input.name in dims
+          ? this.#given(input, shape, dims[input.name])
+          : (shape as readonly number[])
+      return {
+        name: input.name,
+        type: input.type as ElementType,
+        dims: axisOfRows === -1 ? row : row.toSpliced(axisOfRows, 0, count),
+        rowElements: elementCount(row),
+        rowsFirst: batchAxisOf(input) === 0,
+        optional: this.#optional.includes(input.name),
+      }
+    })
+    if (fixed) this.#byRows[count] = inputs
+    return { inputs, fixed }
+  }
+
+  #given(
+    { name, shape: shown }: ValueMetadata,
+    shape: ValueMetadata['shape'],
+    given: unknown,
+  ): readonly number[] {
+    const own = givenDims(name, given)
+    const fits = Array.isArray(given) && (own.length === shape.length || shown.length === 0)
+    if (
+      fits &&
+      own.every(
+        (dim, axis) =>
+          Number.isSafeInteger(dim) &&
+          (dim as number) >= 0 &&
+          !(typeof shape[axis] === 'number' && shape[axis] !== dim),
+      )
+    )
+      return own as number[]
+    throw this.#wrong(
+      `options.dims['${name}']`,
+      `the dims of a row, since the shape of the input is ${shownShape(shown)}`,
+      given,
+    )
+  }
+
+  #wrong(name: string, expected: string, received: unknown): InferenceError {
+    return invalidArgument(name, expected, received, { model: this.model })
+  }
+}
+
+/** A copy, if it is an array. */
+function givenDims(name: string, given: unknown): unknown[] {
+  try {
+    return Array.isArray(given) ? [...(given as unknown[])] : []
+  } catch (error) {
+    throw typed(`options.dims['${name}']`, error)
+  }
 }
 
 /** Smaller rows are cheaper to copy than to run in place (measured). */

@@ -23,7 +23,7 @@ import { CheckedTensors } from './checked-tensors.ts'
 import { bindStep, type StepBinding } from './step-binding.ts'
 import { StepErrors } from './step-errors.ts'
 import type { Observers } from '../../observe/observers.ts'
-import { ModelStats } from '../../observe/model-stats.ts'
+import { ModelCounts } from '../../observe/model-counts.ts'
 import { Throughput } from '../../schedule/estimates.ts'
 import { factsOf } from '../../schedule/observed-requests.ts'
 
@@ -35,7 +35,7 @@ export class Pipeline implements Target {
   readonly optionalInputs: readonly string[]
   readonly targets: StepTarget[]
   /** Each request counts as a batch of its own, and all of its steps as its run. */
-  readonly counts = new ModelStats()
+  readonly counts = new ModelCounts()
   readonly errors: StepErrors
   readonly stepStats: readonly StepStats[]
   readonly onlyTakers: readonly (GraphStep | null)[]

@@ -27,7 +27,7 @@ import {
   coalescedReport,
 } from './kept-answers.ts'
 import { RequestKeys } from './request-keys.ts'
-import type { BatchTimes } from '../../observe/model-stats.ts'
+import type { BatchTimes } from '../../observe/model-counts.ts'
 import { Expiries } from '../../schedule/expiries.ts'
 import { type AnswerOrder, settle, type HeldOutcome } from '../../schedule/answer-order.ts'
 

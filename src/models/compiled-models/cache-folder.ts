@@ -62,7 +62,7 @@ export class CacheFolder {
     try {
       checkPlace(dirname(this.root))
       return [this.root, join(this.root, 'entries')].every(
-        (folder) => distrustOf(lstatSync(folder, { bigint: true })) === null,
+        (folder) => trustedStats(folder, 'folder') !== null,
       )
     } catch {
       return false
@@ -90,7 +90,7 @@ export class CacheFolder {
 
   /** The hash of a file that was hashed before. */
   known(path: string): string {
-    return join(this.root, 'known', `${createHash('sha256').update(path).digest('hex')}.json`)
+    return join(this.root, 'known', `${hashOfText(path)}.json`)
   }
 
   get unfinished(): string {
@@ -174,8 +174,8 @@ function makeFolder(path: string): void {
  * @throws Error for a folder that cannot even be read.
  */
 function whyReadOnly(folder: string): string | null {
-  const stats = lstatSync(folder, { bigint: true, throwIfNoEntry: false })
-  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  const stats = trustedStats(folder, 'folder')
+  if (stats === null) return null
   const mode = (stats.mode & 0o777n).toString(8)
   const why =
     isForeign(stats) ? 'it belongs to root'
@@ -286,10 +286,21 @@ function isForeign({ uid }: BigIntStats): boolean {
 }
 
 /** Why something in the cache is not to be trusted; `null` if only this user or root can have put it there. */
-export function distrustOf(stats: BigIntStats): string | null {
+function distrustOf(stats: BigIntStats): string | null {
   if (process.getuid === undefined) return null // Windows: the access control list of the folder decides
   if (isForeign(stats) && stats.uid !== 0n) return `it belongs to user ${stats.uid}`
   return (stats.mode & writableByOthers) === 0n ? null : 'others may write to it'
+}
+
+/** The stats of a file or folder, if there is access and only this user or root can have put it there; else `null`. */
+export function trustedStats(path: string, kind: 'file' | 'folder'): BigIntStats | null {
+  try {
+    const stats = lstatSync(path, { bigint: true })
+    const isOfKind = kind === 'file' ? stats.isFile() : stats.isDirectory()
+    return isOfKind && distrustOf(stats) === null ? stats : null
+  } catch {
+    return null
+  }
 }
 
 /** The state of a file. It changes when the file is written or replaced. */
@@ -317,7 +328,7 @@ export function readSealed<T>(path: string): T | null {
       const text = readFileSync(file, 'utf8')
       const end = text.indexOf('\n')
       const body = text.slice(end + 1)
-      return end === -1 || text.slice(0, end) !== sealOf(body) ? null : (JSON.parse(body) as T)
+      return end === -1 || text.slice(0, end) !== hashOfText(body) ? null : (JSON.parse(body) as T)
     } finally {
       closeSync(file)
     }
@@ -341,7 +352,7 @@ export async function writeSealed(
   try {
     const file = await open(unfinished, 'wx', mode)
     try {
-      await file.writeFile(`${sealOf(body)}\n${body}`)
+      await file.writeFile(`${hashOfText(body)}\n${body}`)
       if (isFlushed) await file.sync()
     } finally {
       await file.close()
@@ -353,6 +364,7 @@ export async function writeSealed(
   }
 }
 
-function sealOf(body: string): string {
-  return createHash('sha256').update(body).digest('hex')
+/** SHA-256 of a text, in hexadecimal digits. */
+export function hashOfText(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }

@@ -1,17 +1,16 @@
-import { lstatSync, type BigIntStats, readSync } from 'node:fs'
-import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
+import { chmod, lstat, open, readdir, rm, stat, statfs, unlink, utimes, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { withRegularFileSync } from '../../base/files.ts'
-import { type CacheFolder, distrustOf, stateOf, readSealed, writeSealed } from './cache-folder.ts'
-import { graphFile, graphOptionsOf } from './prepared-model.ts'
-import { fingerprintOf, hashOfFile } from './content-hash.ts'
-import { startOfSystem } from './entry-lock.ts'
-import { touch } from './eviction.ts'
-import { createHash } from 'node:crypto'
-import { inspect } from 'node:util'
-import type { ResolvedConfig } from '../../options/model-config.ts'
-import type { ModelRuntime } from '../../options/session-options.ts'
-import { cpus } from 'node:os'
+import {
+  type CacheFolder,
+  neededBytes,
+  readSealed,
+  stateOf,
+  trustedStats,
+  writeSealed,
+} from './cache-folder.ts'
+import { differences, graphFile, keyOf, type MadeFor } from './compiled-form.ts'
+import { hasEnded, startOfSystem } from './entry-lock.ts'
+import { fingerprintOf, hashOfFile } from './model-content.ts'
 
 /** A file of a compiled model. */
 export interface CompiledFile {
@@ -23,24 +22,6 @@ export interface CompiledFile {
   readonly state: string
   /** What a copy of it is recognised by; see {@link fingerprintOf}. */
   readonly fingerprint: string
-}
-
-/** What an entry is made for. Its key is a hash of all of it. */
-export interface MadeFor {
-  /** The hash of the model and its weight files. */
-  readonly content: string
-  readonly executor: string
-  /** ONNX Runtime's version. */
-  readonly ortVersion: string
-  /** Operating system and architecture. */
-  readonly system: string
-  /** The processor's features that kernels are chosen by, or else its name. */
-  readonly processor: string
-  readonly providers: string
-  /** Why there is no compiled form; else `null`. */
-  readonly obstacle: string | null
-  /** The session options that affect the graph. */
-  readonly options: Readonly<Record<string, string>>
 }
 
 /** The cache's record of a model that has been tried. */
@@ -145,8 +126,7 @@ export async function publishEntry(cache: CacheFolder, folder: string, manifest:
  */
 export async function readEntry(cache: CacheFolder, key: string): Promise<Manifest | null> {
   const folder = cache.entry(key)
-  const stats = statsOf(folder)
-  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  if (trustedStats(folder, 'folder') === null) return null
   const manifest = readSealed<unknown>(join(folder, manifestFile))
   if (!isManifest(manifest) || manifest.key !== key) return null
   if (manifest.files === null) return manifest
@@ -167,34 +147,22 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
  */
 export function isAsRead(cache: CacheFolder, { key, files }: Manifest): boolean {
   const folder = cache.entry(key)
-  const stats = statsOf(folder)
-  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null || !cache.isSafe())
-    return false
+  if (trustedStats(folder, 'folder') === null || !cache.isSafe()) return false
   return files!.every(({ name, state }) => {
-    const found = statsOf(join(folder, name))
-    return found !== undefined && found.isFile() && distrustOf(found) === null && stateOf(found) === state
+    const found = trustedStats(join(folder, name), 'file')
+    return found !== null && stateOf(found) === state
   })
 }
 
-/** The path of an entry's graph. */
-export function graphOf(cache: CacheFolder, key: string): string {
-  return join(cache.entry(key), graphFile)
-}
+const fieldsOfManifest = {
+  key: 'string', madeFor: 'object', reason: 'string', tooLargeBytes: 'number', isFinal: 'boolean', triedAtMs: 'number', wasRun: 'boolean',
+} // prettier-ignore
 
 /** The seal proves that a file is complete, not that this version wrote it. */
 function isManifest(value: unknown): value is Manifest {
-  if (typeof value !== 'object' || value === null) return false
-  const { key, madeFor, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun, unsealedIn } =
-    value as Record<string, unknown>
-  const isWhole =
-    typeof key === 'string' &&
-    typeof madeFor === 'object' &&
-    madeFor !== null &&
-    keyOf(madeFor as MadeFor) === key &&
-    typeof reason === 'string' &&
-    typeof tooLargeBytes === 'number' &&
-    typeof triedAtMs === 'number'
-  if (!isWhole || typeof isFinal !== 'boolean' || typeof wasRun !== 'boolean') return false
+  if (!hasFields(value, fieldsOfManifest)) return false
+  const { key, madeFor, files, unsealedIn } = value
+  if (madeFor === null || keyOf(madeFor as MadeFor) !== key) return false
   if (unsealedIn !== null && typeof unsealedIn !== 'string') return false
   return (
     files === null ||
@@ -203,11 +171,21 @@ function isManifest(value: unknown): value is Manifest {
 }
 
 function isCompiledFile(value: unknown): value is CompiledFile {
-  if (typeof value !== 'object' || value === null) return false
-  const { name, byteLength, hash, state, fingerprint } = value as Record<string, unknown>
-  if (typeof name !== 'string' || name !== basename(name) || name === '..' || name === '.') return false
-  const texts = [hash ?? '', state, fingerprint]
-  return Number.isSafeInteger(byteLength) && texts.every((text) => typeof text === 'string')
+  if (!hasFields(value, { name: 'string', state: 'string', fingerprint: 'string' })) return false
+  const { byteLength, hash } = value
+  const name = value.name as string
+  if (name !== basename(name) || name === '..' || name === '.') return false
+  return Number.isSafeInteger(byteLength) && typeof (hash ?? '') === 'string'
+}
+
+/** Whether a value has fields of these types. */
+function hasFields(value: unknown, types: Record<string, string>): value is Record<string, unknown> {
+  const fields = value as Record<string, unknown> | null
+  return (
+    typeof fields === 'object' &&
+    fields !== null &&
+    Object.entries(types).every(([name, type]) => typeof fields[name] === type)
+  )
 }
 
 async function checked(
@@ -216,62 +194,14 @@ async function checked(
   isReadOnly: boolean,
 ): Promise<CompiledFile | null> {
   const path = join(folder, file.name)
-  const stats = statsOf(path)
-  if (
-    stats === undefined ||
-    !stats.isFile() ||
-    distrustOf(stats) !== null ||
-    stats.size !== BigInt(file.byteLength)
-  )
-    return null
+  const stats = trustedStats(path, 'file')
+  if (stats === null || stats.size !== BigInt(file.byteLength)) return null
   const state = stateOf(stats)
   if (state === file.state) return file
   if (file.hash === null) return null
   if (isReadOnly && fingerprintOf(path) === file.fingerprint) return { ...file, state }
   const hash = await hashOfFile(path).catch(() => '')
   return hash === file.hash ? { ...file, state } : null
-}
-
-/** `undefined` if there is no access. */
-function statsOf(path: string): BigIntStats | undefined {
-  try {
-    return lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  } catch {
-    return undefined
-  }
-}
-
-/**
- * All that changes the compiled form of a model, or whether it can be compiled.
- *
- * @param obstacle why there is no compiled form; else `null`.
- */
-export function madeFor(
-  content: string,
-  { executor, ortVersion, onCpuOnly }: ModelRuntime,
-  config: ResolvedConfig,
-  obstacle: string | null,
-): MadeFor {
-  const providers = onCpuOnly
-    ? 'cpu'
-    : inspect([config.executionProviders, config.instanceGroup.map(({ kind, gpus }) => [kind, gpus])], {
-        depth: null,
-      })
-  return {
-    content,
-    executor,
-    ortVersion,
-    system: `${process.platform} on ${process.arch}`,
-    processor: processorFeatures(),
-    providers,
-    obstacle,
-    options: graphOptionsOf(config),
-  }
-}
-
-/** The name of an entry. */
-export function keyOf(made: MadeFor): string {
-  return createHash('sha256').update(JSON.stringify(made)).digest('hex')
 }
 
 /** Why a model is not in the cache: what the most similar compiled form of the same model was made for. */
@@ -290,76 +220,135 @@ export async function whyMissing(cache: CacheFolder, wanted: MadeFor): Promise<s
     : `the cache has it only for ${nearest.join(', and ')}`
 }
 
-/** In what an entry was made for something else. */
-function differences(made: MadeFor, wanted: MadeFor): string[] {
-  const found: string[] = []
-  if (made.system !== wanted.system) found.push(`${made.system} (this is ${wanted.system})`)
-  if (made.system === wanted.system && made.processor !== wanted.processor)
-    found.push(otherProcessor(made.processor, wanted.processor))
-  if (made.ortVersion !== wanted.ortVersion)
-    found.push(`ONNX Runtime ${made.ortVersion} (this is ${wanted.ortVersion})`)
-  if (made.executor !== wanted.executor)
-    found.push(`executor: '${made.executor}' (this is '${wanted.executor}')`)
-  if (made.providers !== wanted.providers || made.obstacle !== wanted.obstacle)
-    found.push('other execution providers')
-  const names = new Set([...Object.keys(made.options), ...Object.keys(wanted.options)])
-  const others = [...names].filter((name) => made.options[name] !== wanted.options[name])
-  if (others.length > 0) found.push(`other options (${others.join(', ')})`)
-  return found
+/** See {@link StoredEntry.isInUse}. */
+const inUseForMs = 30_000
+/** Age at which unfinished work of another container is removed. */
+const abandonedAfterMs = 24 * 60 * 60 * 1000
+/** Age at which the hash of a file that is no longer loaded, and files without an entry, are removed. */
+const forgottenAfterMs = 30 * 24 * 60 * 60 * 1000
+
+interface StoredEntry {
+  readonly key: string
+  readonly byteLength: number
+  readonly unusedForMs: number
+  /** Used so recently that it may be about to be opened. */
+  readonly isInUse: boolean
 }
 
-function otherProcessor(made: string, here: string): string {
-  const [needed, has] = [made.split(' '), here.split(' ')]
-  const lacking = needed.filter((feature) => !has.includes(feature))
-  if (lacking.length > 0) return `a processor with ${firstOf(lacking)}, which this one lacks`
-  const more = has.filter((feature) => !needed.includes(feature))
-  return `a processor without ${firstOf(more)}, which this one has`
+/** Records the use of an entry, as the modification time of a file next to it. The entry's own files stay unchanged. */
+export async function touch(cache: CacheFolder, key: string): Promise<void> {
+  if (cache.readOnly !== null) return
+  const now = new Date()
+  await utimes(cache.used(key), now, now).catch(() =>
+    writeFile(cache.used(key), '', { mode: 0o600 }).catch(() => {}),
+  )
 }
 
-const featuresNamed = 8
-
-function firstOf(features: readonly string[]): string {
-  const rest = features.length - featuresNamed
-  return `${features.slice(0, featuresNamed).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+/** Evicts the least recently used entries until at most `maxBytes` remain. A process that has a file open keeps it. */
+export async function evict(cache: CacheFolder, maxBytes: number, keep: string): Promise<void> {
+  const entries = await entriesOf(cache)
+  const others = entries.filter(({ key, isInUse }) => key !== keep && !isInUse)
+  await removeOldest(cache, others, sumOf(entries) - maxBytes)
 }
 
-let ownFeatures: string | undefined
-
-/**
- * The features of this machine's processor that kernels, and with them the layout of compiled weights, are chosen by; if
- * the system does not list them, the processor's name.
- */
-function processorFeatures(): string {
-  return (ownFeatures ??= featuresOf(processorInfo()) ?? cpus()[0]?.model ?? '')
+/** Evicts entries to free the bytes that the disk lacks; none if all of them would not be enough. */
+async function makeRoom(cache: CacheFolder, bytes: number): Promise<void> {
+  const entries = (await entriesOf(cache)).filter(({ isInUse }) => !isInUse)
+  if (sumOf(entries) >= bytes) await removeOldest(cache, entries, bytes)
 }
 
-/**
- * The instruction sets for vectors and matrices in a list of Linux. What else is in it (of virtual machines, of the
- * kernel's protections) differs between machines of one kind.
- */
-export function featuresOf(info: string | null): string | null {
-  const list = /^(?:flags|Features)\s*:(.*)$/m.exec(info ?? '')?.[1]
-  const features = list
-    ?.trim()
-    .split(/\s+/)
-    .filter((feature) => ofVectors.test(feature))
-  return features === undefined ? null : features.sort().join(' ')
+async function entriesOf(cache: CacheFolder): Promise<StoredEntry[]> {
+  const keys = await readdir(join(cache.root, 'entries'))
+  return Promise.all(
+    keys.map(async (key) => {
+      const used = await stat(cache.used(key)).catch(() => null)
+      const agoMs = Date.now() - (used?.mtimeMs ?? 0)
+      const isAhead = agoMs < -inUseForMs // a clock was wrong: treat as never used
+      return {
+        key,
+        byteLength: await bytesIn(cache.entry(key)),
+        unusedForMs: isAhead ? Infinity : agoMs,
+        isInUse: !isAhead && agoMs < inUseForMs,
+      }
+    }),
+  )
 }
 
-/** x86: up to AMX; ARM: from NEON (asimd) to SME. */
-const ofVectors =
-  /^(?:s?sse|pni$|avx|amx|fma|f16c$|xop$|gfni$|vaes$|vpclmul|asimd|neon|vfp|fp(?:hp)?$|fcma$|sve|sme|i8mm$|bf16$|ebf16$|i16i64$|f64f64$)/
-
-const mostBytes = 16_384
-
-/** What Linux says of its first processor (with hundreds of them the full list is slow); else `null`. */
-function processorInfo(): string | null {
-  try {
-    const buffer = Buffer.alloc(mostBytes)
-    return withRegularFileSync('/proc/cpuinfo', (file) =>
-      buffer.toString('latin1', 0, readSync(file, buffer, 0, mostBytes, 0)),
-    )
-  } catch {
-    return null // not available
+async function removeOldest(
+  cache: CacheFolder,
+  entries: readonly StoredEntry[],
+  bytes: number,
+): Promise<void> {
+  let left = bytes
+  for (const { key, byteLength } of entries.toSorted((a, b) => b.unusedForMs - a.unusedForMs || 0)) {
+    if (left <= 0) return
+    await cache.remove(key)
+    await unlink(cache.notes(key)).catch(() => {})
+    left -= byteLength
   }
+}
+
+function sumOf(entries: readonly StoredEntry[]): number {
+  return entries.reduce((sum, { byteLength }) => sum + byteLength, 0)
+}
+
+/**
+ * Removes unfinished work of processes that have ended. Also removes hashes, notes and other files without an entry
+ * after a month without use.
+ */
+export async function sweep(cache: CacheFolder): Promise<void> {
+  for (const name of await readdir(cache.unfinished)) {
+    const path = join(cache.unfinished, name)
+    const owner = name.split('-')[0]!
+    if (hasEnded(owner) || (await isOlderThan(path, abandonedAfterMs)))
+      await rm(path, { recursive: true, force: true }).catch(() => {})
+  }
+  const keys = new Set(await readdir(join(cache.root, 'entries')))
+  for (const room of ['known', 'notes', 'used', 'locks']) {
+    for (const name of await readdir(join(cache.root, room))) {
+      const path = join(cache.root, room, name)
+      if (!keys.has(name.replace(/\.json$/, '')) && (await isOlderThan(path, forgottenAfterMs)))
+        await unlink(path).catch(() => {})
+    }
+  }
+}
+
+async function isOlderThan(path: string, ms: number): Promise<boolean> {
+  const stats = await lstat(path).catch(() => null)
+  return stats !== null && Date.now() - stats.mtimeMs > ms
+}
+
+async function bytesIn(folder: string): Promise<number> {
+  const names = await readdir(folder).catch(() => [])
+  const sizes = await Promise.all(
+    names.map((name) =>
+      lstat(join(folder, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+/**
+ * Why the disk has no room for the compiled form of a model of this size; `null` if there is room, if necessary after
+ * an eviction.
+ */
+export async function lackOfRoom(cache: CacheFolder, byteLength: number): Promise<string | null> {
+  const needed = neededBytes(byteLength)
+  let free = await freeBytes(cache)
+  if (free < needed) {
+    await makeRoom(cache, needed - free).catch(() => {})
+    free = await freeBytes(cache)
+  }
+  return free >= needed
+    ? null
+    : `the disk of ${cache.root} has ${free} bytes free, and up to ${needed} may be needed`
+}
+
+/** Infinite if unknown. */
+async function freeBytes({ root }: CacheFolder): Promise<number> {
+  const disk = await statfs(root).catch(() => null)
+  return disk === null ? Infinity : disk.bavail * disk.bsize
 }

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
-import { statSync, type BigIntStats } from 'node:fs'
-import { dirname, relative, isAbsolute, join, sep } from 'node:path'
+import { createHash, webcrypto } from 'node:crypto'
+import { fstatSync, readSync, statSync, type BigIntStats } from 'node:fs'
+import { dirname, isAbsolute, join, relative, sep } from 'node:path'
+import { withRegularFile, withRegularFileSync } from '../../base/files.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
-import { type CacheFolder, stateOf, readSealed, writeSealed } from './cache-folder.ts'
-import { fingerprintOf, hashOfBytes, hashOfFile } from './content-hash.ts'
+import { hashOfText, readSealed, stateOf, writeSealed, type CacheFolder } from './cache-folder.ts'
 
 /** The content of a model at the time it was read. */
 export interface ModelContent {
@@ -44,17 +44,16 @@ export async function contentOf(
     const { path: name, data } = file as { path: string; data: Uint8Array }
     given.push(name, await hashOfBytes(data, signal))
   }
-  const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
-  const hashed = (stopped: AbortSignal) =>
-    bytes === null ? hashedFile(path, stopped) : hashedBytes(new Uint8Array(bytes), stopped)
+  const model = bytes === null ? path : new Uint8Array(bytes)
   const startMs = Date.now()
   const { files, hash, byteLength } =
-    bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
+    typeof model === 'string' ? await contentOfFile(model, folder, signal) : await hashed(model, signal)
   const isCurrent = async (stopped: AbortSignal) =>
-    areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
+    areCurrent(files) && (areSettled(files, startMs) || (await hashed(model, stopped)).hash === hash)
   const wasInState = (state: string, atMs: number) =>
     files.length === 1 && files[0]![1] === state && areSettled(files, atMs)
-  return { hash: withGiven(hash), byteLength, isCurrent, wasInState }
+  const whole = given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given]))
+  return { hash: whole, byteLength, isCurrent, wasInState }
 }
 
 /** The state of a model's file, for callers that only need to know whether the model has been seen before. */
@@ -77,7 +76,7 @@ async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSig
   const remembered = rememberedOf(path, folder)
   if (remembered !== null) return remembered
   const startMs = Date.now()
-  const found = await hashedFile(path, signal)
+  const found = await hashed(path, signal)
   const fingerprints = found.files.map(([file]) => fingerprintOf(file))
   const isKnown = folder.readOnly === null && areCurrent(found.files) && areSettled(found.files, startMs)
   if (isKnown) await writeSealed(folder.known(path), { ...found, fingerprints }).catch(() => {})
@@ -95,29 +94,19 @@ function areCopies({ files, fingerprints = [] }: KnownContent, folder: CacheFold
   )
 }
 
-async function hashedFile(path: string, signal: AbortSignal): Promise<KnownContent> {
-  const state = fileStateOf(path)
+/**
+ * Hashes a model and its weight files.
+ *
+ * @param model its path, or its bytes, whose weight files are relative to the working directory.
+ */
+async function hashed(model: string | Uint8Array, signal: AbortSignal): Promise<KnownContent> {
   const external = new ExternalFiles()
-  const hash = await hashOfFile(path, signal, (piece) => external.look(piece))
-  return withExternal(path, [[path, state]], [hash], external, dirname(path), signal)
-}
-
-/** The weight files of a model in memory are relative to the working directory. */
-async function hashedBytes(bytes: Uint8Array, signal: AbortSignal): Promise<KnownContent> {
-  const external = new ExternalFiles()
-  const hash = await hashOfBytes(bytes, signal, (piece) => external.look(piece))
-  const { byteLength, ...content } = await withExternal('', [], [hash], external, process.cwd(), signal)
-  return { ...content, byteLength: bytes.byteLength + byteLength }
-}
-
-async function withExternal(
-  path: string,
-  files: [string, string][],
-  hashes: string[],
-  external: ExternalFiles,
-  folder: string,
-  signal: AbortSignal,
-): Promise<KnownContent> {
+  const look = (piece: Buffer): void => external.look(piece)
+  const isFile = typeof model === 'string'
+  const path = isFile ? model : ''
+  const files: [path: string, state: string][] = isFile ? [[path, fileStateOf(path)]] : []
+  const hashes = [isFile ? await hashOfFile(path, signal, look) : await hashOfBytes(model, signal, look)]
+  const folder = isFile ? dirname(path) : process.cwd()
   for (const file of external.in(folder)) {
     const state = fileStateOf(file)
     files.push([file, state])
@@ -128,7 +117,8 @@ async function withExternal(
         : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
     hashes.push(relative(folder, file), hash)
   }
-  const byteLength = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
+  const inFiles = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
+  const byteLength = inFiles + (isFile ? 0 : model.byteLength)
   return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength }
 }
 
@@ -152,10 +142,6 @@ function statsOf(path: string): BigIntStats | undefined {
   } catch {
     return undefined
   }
-}
-
-function hashOfText(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 /**
@@ -238,5 +224,97 @@ export class ExternalFiles {
     this.#names.add(name)
     this.#nameBytes += name.length
     if (this.#names.size > mostNames || this.#nameBytes > mostNameBytes) throw new TooManyFiles()
+  }
+}
+
+/** Bytes per hash call, on Node.js's thread pool: each call takes some tenths of a millisecond of this thread. */
+const pieceBytes = 2 ** 18
+
+/**
+ * The hash of a file's content: SHA-256 over the SHA-384 hashes of its pieces. On a processor without instructions for
+ * SHA-256, SHA-384 takes half the time, and a first load tries the model on the same cores meanwhile. On others it takes
+ * longer, but less than the trial.
+ *
+ * @param look receives each piece, whose memory is reused afterwards.
+ */
+export async function hashOfFile(
+  path: string,
+  signal?: AbortSignal,
+  look?: (piece: Buffer) => void,
+): Promise<string> {
+  return withRegularFile(path, async (file) => {
+    // One is hashed while the other is read.
+    const buffers = [Buffer.allocUnsafeSlow(pieceBytes), Buffer.allocUnsafeSlow(pieceBytes)] as const
+    const tree = new HashTree()
+    let hashed = Promise.resolve()
+    for (let count = 0; ; count++) {
+      signal?.throwIfAborted()
+      const buffer = buffers[count % 2]!
+      let length = 0
+      for (let bytesRead = -1; length < pieceBytes && bytesRead !== 0; length += bytesRead) {
+        ;({ bytesRead } = await file.read(buffer, length, pieceBytes - length, null))
+      }
+      if (length > 0) look?.(buffer.subarray(0, length))
+      await hashed
+      if (length === 0) return tree.root()
+      hashed = tree.add(buffer.subarray(0, length))
+    }
+  })
+}
+
+/** As {@link hashOfFile}, for bytes, which may be in shared memory. */
+export async function hashOfBytes(
+  bytes: Uint8Array,
+  signal?: AbortSignal,
+  look?: (piece: Buffer) => void,
+): Promise<string> {
+  const tree = new HashTree()
+  for (let at = 0; at < bytes.byteLength; at += pieceBytes) {
+    signal?.throwIfAborted()
+    const length = Math.min(pieceBytes, bytes.byteLength - at)
+    const piece = Buffer.from(new Uint8Array(bytes.buffer, bytes.byteOffset + at, length))
+    look?.(piece)
+    await tree.add(piece)
+  }
+  return tree.root()
+}
+
+class HashTree {
+  readonly #digests: Uint8Array[] = []
+  #byteLength = 0
+
+  async add(piece: Uint8Array): Promise<void> {
+    this.#byteLength += piece.byteLength
+    this.#digests.push(new Uint8Array(await webcrypto.subtle.digest('SHA-384', piece)))
+  }
+
+  root(): string {
+    const hash = createHash('sha256').update(`${this.#byteLength} `)
+    for (const digest of this.#digests) hash.update(digest)
+    return hash.digest('hex')
+  }
+}
+
+const sampleCount = 64
+const sampleBytes = 4096
+
+/**
+ * What a file has in common with a copy that keeps its time: size, time of change in whole seconds, which is what layers
+ * of container images keep, and a hash of samples of its content. Synchronous: it reads at most 256 KiB.
+ *
+ * @returns `null` for a file that cannot be read.
+ */
+export function fingerprintOf(path: string): string | null {
+  try {
+    return withRegularFileSync(path, (file, size) => {
+      const hash = createHash('sha256')
+      const sample = Buffer.alloc(sampleBytes)
+      const step = Math.max(sampleBytes, (size - sampleBytes) / (sampleCount - 1))
+      for (let index = 0; index < sampleCount; index++)
+        hash.update(sample.subarray(0, readSync(file, sample, 0, sampleBytes, Math.floor(index * step))))
+      return `${size} ${Math.floor(fstatSync(file).mtimeMs / 1000)} ${hash.digest('hex')}`
+    })
+  } catch {
+    return null
   }
 }

@@ -1,40 +1,70 @@
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { availableCores } from '../../base/available-resources.ts'
-import type { CacheCapability, ResolvedEngineOptions } from '../../options/engine-options.ts'
-import type { ModelRuntime } from '../../options/session-options.ts'
+import { warn } from '../../base/warnings.ts'
+import type { CacheCapability, ModelOrigin, ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
+import type { ModelRuntime, OpenOptions } from '../../options/session-options.ts'
+import { untilAborted } from '../../request/abort-watch.ts'
+import type { SessionSource } from '../../run/worker-session.ts'
 import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
+import { graphFile, keyOf, madeFor, ofCompiled, whyNotCompiled, type MadeFor } from './compiled-form.ts'
 import {
-  ofCompiled,
-  whyNotCompiled,
-  asItIs,
-  type PreparedModel,
-  type SessionNotes,
-} from './prepared-model.ts'
-import { hashOfBytes } from './content-hash.ts'
-import {
-  graphOf,
+  evict,
   isAsRead,
+  lackOfRoom,
   mayBeCompiled,
   publishEntry,
   readEntry,
   sealEntry,
   sealFiles,
-  type Manifest,
-  keyOf,
-  type MadeFor,
-  madeFor,
+  sweep,
+  touch,
   whyMissing,
+  type Manifest,
 } from './entry.ts'
 import { EntryLock, remove, removeAtExit, startOfSystem, Turns } from './entry-lock.ts'
-import { evict, sweep, touch, lackOfRoom } from './eviction.ts'
-import { contentOf, fileStateOf, isToBeHashed, type ModelContent, TooManyFiles } from './model-content.ts'
+import {
+  contentOf,
+  fileStateOf,
+  hashOfBytes,
+  isToBeHashed,
+  TooManyFiles,
+  type ModelContent,
+} from './model-content.ts'
 import { ModelTrial, type CompiledForm, type TrialOptions } from './model-trial.ts'
-import { warn } from '../../base/warnings.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
+
+/** Notes on a session, by subject; see `WorkerSession.note`. */
+export type SessionNotes = Readonly<Record<string, string>>
+
+/** A model that is ready for its sessions to be opened. */
+export interface PreparedModel {
+  readonly origin: ModelOrigin
+  /** @param options for a session of the original model. */
+  opening(
+    model: string | SharedArrayBuffer,
+    options: OpenOptions,
+  ): Pick<SessionSource, 'model' | 'options' | 'notes' | 'original'>
+  /** Called with facts found while it was loaded. */
+  learnt(notes: SessionNotes): void
+  /** Its model serves: its entry in the cache may be sealed. */
+  serves(): void
+  /** Its model is closed. Sealing stops, and the next load does it; resolves when it has stopped. */
+  close(): Promise<void>
+}
+
+/** A model that is opened without compilation. */
+export function asItIs(reason: string): PreparedModel {
+  return {
+    origin: { compiled: false, reason },
+    opening: (model, options) => ({ model, options }),
+    learnt: () => {},
+    serves: () => {},
+    close: () => Promise.resolve(),
+  }
+}
 
 /** The engine options that preparation needs. */
 type PreparationOptions = Pick<ResolvedEngineOptions, 'cache' | 'verify'> & TrialOptions
@@ -46,8 +76,6 @@ interface Job {
   readonly madeFor: MadeFor
   readonly key: string
   readonly cache: CacheFolder
-  /** Why it never has a compiled form; else `null`. */
-  readonly obstacle: string | null
   readonly signal: AbortSignal
 }
 
@@ -68,6 +96,7 @@ interface TrialAhead {
   readonly lock: EntryLock | null
   /** For its compiled form; `null` for none. */
   readonly folder: string | null
+  /** Resolves when the load that it is for needs it no more: `end` was called. */
   readonly over: Promise<undefined>
   readonly end: () => void
 }
@@ -92,14 +121,14 @@ const warnedOf = new Set<string>()
  */
 export class ModelPreparation {
   readonly #options: PreparationOptions
-  #wasAsked = false
+  /** `null` until a model has been loaded, and while the cache is not used. */
   #cache: CacheFolder | null = null
   /** Why the cache is not used; else `null`. */
-  #obstacle: string | null = null
+  #whyUnused: string | null = null
   /** Why the last attempt to write to it failed; else `null`. */
-  #trouble: string | null = null
-  /** By path. */
-  readonly #ahead = new Map<string, TrialAhead>()
+  #whyUnwritten: string | null = null
+  /** By path of the model. */
+  readonly #trialsAhead = new Map<string, TrialAhead>()
   /** Entries that are being sealed. */
   readonly #sealing = new Set<Promise<void>>()
 
@@ -111,10 +140,10 @@ export class ModelPreparation {
   capability(): Omit<CacheCapability, 'models'> {
     if (this.#options.cache === null)
       return { enabled: false, dir: null, reason: 'turned off by cache: false, or by ZEROHOP_CACHE=off' }
-    if (!this.#wasAsked)
+    if (this.#cache === null && this.#whyUnused === null)
       return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
     const dir = this.#cache?.root ?? this.#options.cache.dir
-    const reason = this.#obstacle ?? this.#trouble
+    const reason = this.#whyUnused ?? this.#whyUnwritten
     const readOnly = this.#cache?.readOnly ?? null
     const use =
       readOnly === null
@@ -128,15 +157,14 @@ export class ModelPreparation {
    * whether it is known, unless another load or process does. {@link endAhead} ends what is not used.
    */
   startAhead(model: string, config: ResolvedConfig, runtime: ModelRuntime): void {
-    const { cache: asked, verify } = this.#options
-    if (verify === 'none' || config.bytes !== null) return
-    const cache = asked === null ? null : this.#open(asked.dir)
+    if (this.#options.verify === 'none' || config.bytes !== null) return
+    const cache = this.#open()
     if (cache !== null && cache.readOnly !== null) return // it keeps no hashes of files: the model may well be in it
     const { path } = config
     const trial = new ModelTrial(model, config, runtime, this.#options)
     const [state, startMs] = [fileStateOf(path), Date.now()]
     const { size } = statSync(path)
-    if (this.#ahead.has(path)) return
+    if (this.#trialsAhead.has(path)) return
     let lock: EntryLock | null = null
     let folder: string | null = null
     if (cache === null) {
@@ -155,13 +183,13 @@ export class ModelPreparation {
     trial.startAhead(folder)
     let end = (): void => {}
     const over = new Promise<undefined>((resolve) => (end = () => resolve(undefined)))
-    this.#ahead.set(path, { trial, state, startMs, lock, folder, over, end })
+    this.#trialsAhead.set(path, { trial, state, startMs, lock, folder, over, end })
   }
 
   endAhead(config: ResolvedConfig): void {
-    const ahead = this.#ahead.get(config.path)
+    const ahead = this.#trialsAhead.get(config.path)
     if (ahead?.trial.config !== config) return
-    this.#ahead.delete(config.path)
+    this.#trialsAhead.delete(config.path)
     void drop(ahead)
     void ahead.lock?.release()
     ahead.end()
@@ -180,10 +208,9 @@ export class ModelPreparation {
     runtimeOf: () => ModelRuntime,
     signal: AbortSignal,
   ): Promise<PreparedModel> {
-    const { cache: asked, verify } = this.#options
-    const cache = asked === null ? null : this.#open(asked.dir)
-    if (cache === null && verify === 'none') return asItIs(this.capability().reason)
-    let ahead = this.#ahead.get(config.path)
+    const cache = this.#open()
+    if (cache === null && this.#options.verify === 'none') return asItIs(this.capability().reason)
+    let ahead = this.#trialsAhead.get(config.path)
     if (ahead !== undefined && ahead.trial.config !== config) ahead = await untilAborted(ahead.over, signal)
     try {
       const wanted = new ModelTrial(model, config, runtimeOf(), this.#options)
@@ -202,8 +229,8 @@ export class ModelPreparation {
     const { verify } = this.#options
     // Since it began, an execution provider may have turned out to be absent, or the file may have been replaced.
     const isForRuntime = isDeepStrictEqual(ahead?.trial.runtime, wanted.runtime)
-    const isLate = !isForRuntime || (cache === null && ahead?.state !== fileStateOf(wanted.config.path))
-    if (ahead !== undefined && isLate) await drop(ahead)
+    if (!isForRuntime || (cache === null && ahead!.state !== fileStateOf(wanted.config.path)))
+      await drop(ahead)
     const trial = isForRuntime ? ahead!.trial : wanted
     if (cache === null) return this.#withoutCache(trial, this.capability().reason, signal)
     let job: Job
@@ -211,16 +238,16 @@ export class ModelPreparation {
       job = await jobFor(cache, trial, signal)
     } catch (error) {
       signal.throwIfAborted()
-      if (ahead !== undefined) await drop(ahead)
+      await drop(ahead)
       if (error instanceof TooManyFiles && verify !== 'none')
         return this.#withoutCache(trial, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // opening it reports the error in detail
     }
     const isOfContent = ahead !== undefined && job.content.wasInState(ahead.state, ahead.startMs)
     const folder = isForRuntime && isOfContent ? ahead.folder : null
-    if (ahead !== undefined && !isOfContent) await drop(ahead)
-    const known = await this.#known(job, cache.readOnly === null)
-    if (known !== null) return this.#prepared(job, known)
+    if (!isOfContent) await drop(ahead)
+    const known = await this.#manifestOf(job, cache.readOnly === null)
+    if (known !== null) return this.#modelOf(job, known)
     const why = cache.readOnly === null && verify === 'child' ? null : await whyMissing(cache, job.madeFor)
     if (why !== null && cache.readOnly !== null) warnOfMissing(job, why)
     if (verify === 'none') return asItIs(`${why}, and with verify: 'none' nothing is compiled`)
@@ -244,10 +271,10 @@ export class ModelPreparation {
     runtime: ModelRuntime,
     signal: AbortSignal,
   ): Promise<Manifest | string> {
-    const cache = this.#options.cache === null ? null : this.#open(this.#options.cache.dir)
+    const cache = this.#open()
     if (cache === null) return this.capability().reason
     const job = await jobFor(cache, new ModelTrial(model, config, runtime, this.#options), signal)
-    return (await this.#known(job, false)) ?? (await whyMissing(cache, job.madeFor))
+    return (await this.#manifestOf(job, false)) ?? (await whyMissing(cache, job.madeFor))
   }
 
   /** Resolves when the entries of all models loaded so far are sealed, or that is given up. */
@@ -256,14 +283,14 @@ export class ModelPreparation {
   }
 
   /** Once per load: the folder may have been removed, or become usable, since. */
-  #open(dir: string | null): CacheFolder | null {
-    this.#wasAsked = true
+  #open(): CacheFolder | null {
+    if (this.#options.cache === null) return null
     try {
-      this.#cache = CacheFolder.open(dir)
-      this.#obstacle = null
+      this.#cache = CacheFolder.open(this.#options.cache.dir)
+      this.#whyUnused = null
     } catch (error) {
       this.#cache = null
-      this.#obstacle = `it cannot be used: ${(error as Error).message}`
+      this.#whyUnused = `it cannot be used: ${(error as Error).message}`
     }
     return this.#cache
   }
@@ -282,7 +309,7 @@ export class ModelPreparation {
   }
 
   /** The cache's record of a model; `null` if the model should be tried (again), or can be compiled now. */
-  async #known({ trial, cache, key }: Job, canWrite = true): Promise<Manifest | null> {
+  async #manifestOf({ trial, cache, key }: Job, canWrite = true): Promise<Manifest | null> {
     const manifest = await readEntry(cache, key)
     if (manifest === null || (this.#options.verify === 'child' && trial.isToRun && !manifest.wasRun))
       return null
@@ -295,39 +322,40 @@ export class ModelPreparation {
    * @param begun folder of a trial that was begun ahead; `null` for none.
    */
   async #make(job: Job, begun: string | null): Promise<PreparedModel> {
-    const { trial, cache, key, content, obstacle, signal } = job
-    const there = await this.#known(job, cache.readOnly === null) // made meanwhile, it may be about to be sealed
-    if (there !== null) return this.#prepared(job, there)
+    const { trial, cache, key, content, signal } = job
+    const { obstacle } = job.madeFor
+    const there = await this.#manifestOf(job, cache.readOnly === null) // made meanwhile, it may be about to be sealed
+    if (there !== null) return this.#modelOf(job, there)
     let lock: EntryLock | null = null
     try {
-      if (cache.readOnly !== null) this.#cannotWrite(new Error(cache.readOnly))
+      if (cache.readOnly !== null) this.#cannotWrite(cache.readOnly)
       else lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     } catch (error) {
       signal.throwIfAborted()
-      this.#cannotWrite(error as Error)
+      this.#cannotWrite((error as Error).message)
     }
     let folder: string | null = null
     try {
-      const known = await this.#known(job, lock !== null) // another process may have made it
-      if (known !== null) return this.#prepared(job, known)
+      const known = await this.#manifestOf(job, lock !== null) // another process may have made it
+      if (known !== null) return this.#modelOf(job, known)
       const sweeping = lock === null ? null : sweep(cache).catch(() => {})
       if (begun === null) await sweeping // unfinished work may take the space
       let lack: string | null = null
-      if (lock === null) lack = this.#trouble ?? 'another process has been compiling it for too long'
+      if (lock === null) lack = this.#whyUnwritten ?? 'another process has been compiling it for too long'
       else if (begun === null) lack = await this.#lackOfRoom(job)
       if (lack !== null && triedHere.has(trial.named(key))) return asItIs(lack)
       if (lack === null)
-        folder = begun ?? (await cache.temporary().catch((error: Error) => this.#cannotWrite(error)))
+        folder = begun ?? (await cache.temporary().catch((error: Error) => this.#cannotWrite(error.message)))
       if (folder !== null) removeAtExit(folder)
-      const form = await this.#tried(job, obstacle === null ? folder : null)
+      const form = await this.#formFromTrial(job, obstacle === null ? folder : null)
       if (typeof form === 'string') return asItIs(form)
-      if (folder === null) return asItIs(lack ?? this.#trouble!)
+      if (folder === null) return asItIs(lack ?? this.#whyUnwritten!)
       const later = form?.files === null ? await this.#lackOfRoom(job) : null
       if (later !== null) return asItIs(later)
-      const reason = await this.#published(job, folder, form ?? { files: null, reason: obstacle! })
-      const made = await this.#known(job, false)
-      if (made !== null) return this.#prepared(job, made)
-      if (this.#trouble !== null) return asItIs(reason)
+      const reason = await this.#publish(job, folder, form ?? { files: null, reason: obstacle! })
+      const made = await this.#manifestOf(job, false)
+      if (made !== null) return this.#modelOf(job, made)
+      if (this.#whyUnwritten !== null) return asItIs(reason)
       statesSettle = false
       return asItIs('the states of its compiled files have changed since they were written')
     } finally {
@@ -342,7 +370,7 @@ export class ModelPreparation {
    * @param folder for its compiled form; `null` for none.
    * @returns that form; or why the model was not tried.
    */
-  async #tried(
+  async #formFromTrial(
     { trial, content, key, signal }: Job,
     folder: string | null,
   ): Promise<CompiledForm | null | string> {
@@ -356,19 +384,19 @@ export class ModelPreparation {
 
   async #lackOfRoom({ cache, content }: Job): Promise<string | null> {
     const lack = await lackOfRoom(cache, content.byteLength)
-    if (lack !== null) this.#cannotWrite(new Error(lack))
+    if (lack !== null) this.#cannotWrite(lack)
     return lack
   }
 
   /** Publishes a compiled form, or why there is none, as an entry. Returns the reason. */
-  async #published(job: Job, folder: string, { files, reason }: CompiledForm): Promise<string> {
+  async #publish(job: Job, folder: string, { files, reason }: CompiledForm): Promise<string> {
     const { cache, key } = job
     const { maxBytes } = this.#options.cache!
     const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
     const tooLarge = byteLength > maxBytes
     const why = tooLarge
       ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}`
-      : (job.obstacle ?? reason)
+      : (job.madeFor.obstacle ?? reason)
     const kept = tooLarge ? null : files
     const unsealedIn = kept === null || !statesSettle ? null : startOfSystem()
     const manifest = {
@@ -376,7 +404,7 @@ export class ModelPreparation {
       madeFor: job.madeFor,
       reason: why,
       tooLargeBytes: tooLarge ? byteLength : 0,
-      isFinal: job.obstacle !== null,
+      isFinal: job.madeFor.obstacle !== null,
       triedAtMs: Date.now(),
       wasRun: job.trial.isToRun,
       unsealedIn,
@@ -386,22 +414,22 @@ export class ModelPreparation {
       const last = isToSeal ? await sealFiles(folder, kept, job.signal) : kept
       await publishEntry(cache, folder, { ...manifest, files: last })
       await evict(cache, maxBytes, key)
-      this.#trouble = null
+      this.#whyUnwritten = null
       return manifest.reason
     } catch (failure) {
-      const known = await this.#known(job) // another process was faster, or only a later step failed
-      if (known === null) this.#cannotWrite(failure as Error)
+      const known = await this.#manifestOf(job) // another process was faster, or only a later step failed
+      if (known === null) this.#cannotWrite((failure as Error).message)
       return known?.reason ?? (failure as Error).message
     }
   }
 
-  #cannotWrite({ message }: Error): null {
-    this.#trouble = `nothing can be written to it: ${message}`
+  #cannotWrite(reason: string): null {
+    this.#whyUnwritten = `nothing can be written to it: ${reason}`
     return null
   }
 
   /** A model that the cache knows. */
-  #prepared(job: Job, manifest: Manifest): PreparedModel {
+  #modelOf(job: Job, manifest: Manifest): PreparedModel {
     const { cache, key } = job
     void touch(cache, key)
     const { files, reason } = manifest
@@ -411,7 +439,6 @@ export class ModelPreparation {
     const stopped = new AbortController()
     let sealing: Promise<void> | null = null
     return {
-      ...asItIs(reason),
       origin,
       serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal)),
       close: () => (stopped.abort(), sealing ?? Promise.resolve()),
@@ -421,7 +448,7 @@ export class ModelPreparation {
           void cache.remove(key).catch(() => {}) // the next load makes it again
         }
         return {
-          model: graphOf(cache, key),
+          model: join(cache.entry(key), graphFile),
           options: ofCompiled(options),
           notes,
           original: { model, options, isStillMade: () => isAsRead(cache, manifest), used },
@@ -454,9 +481,9 @@ export class ModelPreparation {
 }
 
 /** Ends a trial, unless it is in use, and removes what was not published of it. */
-async function drop({ trial, folder }: TrialAhead): Promise<void> {
-  await trial.discard()
-  if (folder !== null) await remove(folder)
+async function drop(ahead: TrialAhead | undefined): Promise<void> {
+  await ahead?.trial.discard()
+  if (ahead?.folder) await remove(ahead.folder)
 }
 
 function lockOfFile(cache: CacheFolder, path: string): string {
@@ -478,9 +505,8 @@ async function lockFile({ cache, content, trial, signal }: Job): Promise<EntryLo
 async function jobFor(cache: CacheFolder, trial: ModelTrial, signal: AbortSignal): Promise<Job> {
   const { config, runtime } = trial
   const content = await contentOf(config, cache, signal)
-  const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
-  const made = madeFor(content.hash, runtime, config, obstacle)
-  return { trial, content, madeFor: made, key: keyOf(made), cache, obstacle, signal }
+  const made = madeFor(content.hash, runtime, config, whyNotCompiled(config, runtime.onCpuOnly))
+  return { trial, content, madeFor: made, key: keyOf(made), cache, signal }
 }
 
 /** @param state of its file, or the hash of its bytes. */
@@ -490,7 +516,7 @@ function keyWithoutCache(trial: ModelTrial, state: string): string {
 }
 
 /** Once per model: nothing can be compiled into a read-only cache. */
-function warnOfMissing({ trial, cache, key, obstacle }: Job, why: string): void {
+function warnOfMissing({ trial, cache, key, madeFor: { obstacle } }: Job, why: string): void {
   if (obstacle !== null || warnedOf.has(`${cache.root} ${key}`)) return
   warnedOf.add(`${cache.root} ${key}`)
   warn(

@@ -1,20 +1,17 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { PluginProvider, type ComputePrecision } from '../../options/engine-options.ts'
-import {
-  elementCount,
-  isFloatType,
-  isPacked,
-  type ElementType,
-  type MailedTensor,
-} from '../../tensor/tensor.ts'
-import { mailedElements, unpacked } from '../../tensor/elements.ts'
+import { elementCount, isFloatType, type ElementType, type MailedTensor } from '../../tensor/tensor.ts'
+import { mailedNumbers, type Elements } from '../../tensor/elements.ts'
 import { floatTolerance } from '../../schedule/joining.ts'
-import { fromSmallFloat, isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
+import { isSmallFloat, significantBits } from '../../tensor/small-floats.ts'
 import { cutRows, isMailedTensor, rowCount, tensorsIn, type MailedValue } from '../../tensor/values.ts'
 
-/** Value of {@link floatTolerance} if a provider computes in float16 or bfloat16. */
-const float16Tolerance = 1e-2
-const bfloat16Tolerance = 4e-2
+/** Value of {@link floatTolerance} where a provider computes with this precision. */
+const toleranceOfPrecision: Readonly<Record<ComputePrecision, number>> = {
+  float32: floatTolerance,
+  float16: 1e-2,
+  bfloat16: 4e-2,
+}
 /**
  * Tolerance for 16-bit values, in units in the last place: 1 % for float16, which has 11 significant bits, 8 % for
  * bfloat16.
@@ -25,19 +22,11 @@ const muchOfAPlace = 1 / 64
 
 /** The tolerance of a session with these options: a provider may compute with less precision than the model's types. */
 export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
+  // The default of a provider is assumed to be the lowest precision.
   const coarser = executionProviders.map((provider) =>
-    provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0,
+    provider instanceof PluginProvider ? toleranceOfPrecision[provider.precision ?? 'bfloat16'] : 0,
   )
   return Math.max(floatTolerance, ...coarser)
-}
-
-/** @param precision `null` for the provider's default, assumed to be the lowest. */
-function toleranceFor(precision: ComputePrecision | null): number {
-  return precision === 'float32'
-    ? floatTolerance
-    : precision === 'float16'
-      ? float16Tolerance
-      : bfloat16Tolerance
 }
 
 /** Rows distinguish each other only if they differ by this many times the tolerance ... */
@@ -63,26 +52,84 @@ function toleranceOf(type: ElementType, tolerance: number): number {
 }
 
 /**
- * Compares one output of a batch with the outputs of its requests when they ran alone.
+ * Compares one output of a batch, of any kind, with the outputs of its requests when they ran alone. A sequence is
+ * compared entry by entry, with the tensors of two entries as rows: keys must be equal, and floats within the tolerance
+ * of tensors.
  *
  * @param alone outputs of each request, in the order of the batch.
  * @param rows of each request.
  * @param tolerance for floats.
  */
-export function compareOutput(
+export function compareValue(
+  name: string,
+  alone: readonly MailedValue[],
+  rows: readonly number[],
+  joined: MailedValue,
+  tolerance = floatTolerance,
+): Comparison {
+  const counts = [...rows, rows.reduce((sum, count) => sum + count, 0)]
+  const values = [...alone, joined]
+  const odd = values.findIndex((value, index) => rowCount(value) !== counts[index])
+  if (odd !== -1) return undivided(name, values[odd]!, counts[odd]!)
+  if (isMailedTensor(joined) && alone.every(isMailedTensor))
+    return compareTensors(name, alone, rows, joined, tolerance)
+  let difference = 0
+  let row = 0
+  for (const [index, value] of alone.entries()) {
+    for (let own = 0; own < rows[index]!; own++, row++) {
+      const compared = compareEntry(
+        name,
+        cutRows(value, own, own + 1),
+        cutRows(joined, row, row + 1),
+        tolerance,
+      )
+      difference = Math.max(difference, compared.difference)
+      if (compared.reason !== null) return { difference, reason: compared.reason }
+    }
+  }
+  return { difference, reason: null }
+}
+
+/** Compares two whole values, whatever their rows. */
+export function compareEntry(name: string, a: MailedValue, b: MailedValue, tolerance: number): Comparison {
+  const [own, other] = [tensorsIn(a), tensorsIn(b)]
+  if (own.length !== other.length)
+    return shapeless(`output '${name}' has ${own.length} parts in one run and ${other.length} in another`)
+  let difference = 0
+  for (const [at, tensor] of own.entries()) {
+    const compared = compareTensors(name, [asRow(tensor)], [1], asRow(other[at]!), tolerance)
+    difference = Math.max(difference, compared.difference)
+    if (compared.reason !== null) return compared
+  }
+  return { difference, reason: null }
+}
+
+function undivided(name: string, value: MailedValue, rows: number): Comparison {
+  const count = rowCount(value)
+  const what = isMailedTensor(value)
+    ? ` of shape [${value.dims.join(', ')}]`
+    : count === null
+      ? ''
+      : ` of ${count} entries`
+  return shapeless(`output '${name}'${what} is not divided by rows${what === '' ? '' : ` (${rows})`}`)
+}
+
+function shapeless(reason: string): Comparison {
+  return { difference: Infinity, reason }
+}
+
+/** The whole tensor is one row, whatever its first dimension counts. */
+function asRow(tensor: MailedTensor): MailedTensor {
+  return { ...tensor, dims: [1, ...tensor.dims] }
+}
+
+function compareTensors(
   name: string,
   alone: readonly MailedTensor[],
   rows: readonly number[],
   joined: MailedTensor,
-  tolerance = floatTolerance,
+  tolerance: number,
 ): Comparison {
-  const total = rows.reduce((sum, count) => sum + count, 0)
-  const counts = [...rows, total]
-  const odd = [...alone, joined].findIndex(({ dims }, index) => dims[0] !== counts[index])
-  if (odd !== -1) {
-    const { dims } = alone[odd] ?? joined
-    return shapeless(`output '${name}' of shape [${dims.join(', ')}] is not divided by rows (${counts[odd]})`)
-  }
   const rowDims = joined.dims.slice(1)
   const other = alone.find(({ dims }) => dims.slice(1).join() !== rowDims.join())
   if (other !== undefined) {
@@ -92,8 +139,8 @@ export function compareOutput(
   }
   const { type } = joined
   const elements = elementCount(rowDims)
-  const values = valuesOf(joined)
-  const parts = alone.map(valuesOf)
+  const values = mailedNumbers(joined)
+  const parts = alone.map(mailedNumbers)
   const floor = isFloatType(type)
     ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length)))
     : 0
@@ -115,43 +162,36 @@ export function compareOutput(
 }
 
 /** Whether requests that ran alone differ enough in an output to reveal mixed-up rows. */
-export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTolerance): boolean {
+export function valuesTellApart(alone: readonly MailedValue[], tolerance = floatTolerance): boolean {
+  if (alone.every(isMailedTensor)) return tensorsTellApart(alone, tolerance)
+  const [first, ...others] = alone.map(tensorsIn)
+  return others.some(
+    (own) =>
+      own.length !== first!.length ||
+      own.some((tensor, at) => tensorsTellApart([asRow(first![at]!), asRow(tensor)], tolerance)),
+  )
+}
+
+function tensorsTellApart(alone: readonly MailedTensor[], tolerance: number): boolean {
   const first = alone.find(isReadable)
   if (first === undefined) return false
   const enough = Math.min(tellingTimes * toleranceOf(first.type, tolerance), tellingShare)
   return alone.some((other) => {
     if (other === first || !isReadable(other)) return false
     if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true
-    const [a, b] = [valuesOf(first), valuesOf(other)]
+    const [a, b] = [mailedNumbers(first), mailedNumbers(other)]
     return rowDifference(a, 0, b, 0, Math.min(a.length, b.length), 0) > enough
   })
 }
 
 /** Whether it has anything to compare: NaN everywhere is the same in any case. */
 function isReadable(tensor: MailedTensor): boolean {
-  const values = valuesOf(tensor)
-  return values.length > 0 && (!isFloatType(tensor.type) || hasFinite(values as ArrayLike<number>))
-}
-
-function hasFinite(values: ArrayLike<number>): boolean {
-  for (let index = 0; index < values.length; index++) if (Number.isFinite(values[index])) return true
-  return false
-}
-
-const shapeless = (reason: string): Comparison => ({ difference: Infinity, reason })
-
-type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
-
-function valuesOf(tensor: MailedTensor): Values {
-  const { type, dims } = tensor
-  const stored = mailedElements(tensor)
-  if (isSmallFloat(type))
-    return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
-  return isPacked(type) ? unpacked(type, stored as Uint8Array, elementCount(dims)) : stored
+  const values = mailedNumbers(tensor)
+  return values.length > 0 && (!isFloatType(tensor.type) || (values as Float32Array).some(Number.isFinite))
 }
 
 /** The largest finite absolute value. */
-function magnitude(values: Values, start: number, end: number): number {
+function magnitude(values: Elements, start: number, end: number): number {
   let most = 0
   for (let index = start; index < end; index++) {
     const size = Math.abs(Number(values[index]))
@@ -165,9 +205,9 @@ function magnitude(values: Values, start: number, end: number): number {
  * all.
  */
 function rowDifference(
-  a: Values,
+  a: Elements,
   aAt: number,
-  b: Values,
+  b: Elements,
   bAt: number,
   length: number,
   floor: number,
@@ -186,83 +226,4 @@ function rowDifference(
   }
   if (most === 0) return 0
   return most / (Math.max(magnitude(a, aAt, aAt + length), magnitude(b, bAt, bAt + length)) + floor)
-}
-
-/**
- * Compares one output of a batch, of any kind, with the outputs of its requests when they ran alone. A sequence is
- * compared entry by entry, with the tensors of two entries as rows: keys must be equal, and floats within the tolerance
- * of tensors.
- *
- * @param alone outputs of each request, in the order of the batch.
- * @param rows of each request.
- * @param tolerance for floats.
- */
-export function compareValue(
-  name: string,
-  alone: readonly MailedValue[],
-  rows: readonly number[],
-  joined: MailedValue,
-  tolerance = floatTolerance,
-): Comparison {
-  if (isMailedTensor(joined) && alone.every(isMailedTensor))
-    return compareOutput(name, alone, rows, joined, tolerance)
-  const total = rows.reduce((sum, count) => sum + count, 0)
-  const counts = [...rows, total]
-  const odd = [...alone, joined].findIndex((value, index) => rowCount(value) !== counts[index])
-  if (odd !== -1) return undivided(name, alone[odd] ?? joined, counts[odd]!)
-  let difference = 0
-  let row = 0
-  for (const [index, value] of alone.entries()) {
-    for (let own = 0; own < rows[index]!; own++, row++) {
-      const compared = compareEntry(
-        name,
-        cutRows(value, own, own + 1),
-        cutRows(joined, row, row + 1),
-        tolerance,
-      )
-      difference = Math.max(difference, compared.difference)
-      if (compared.reason !== null) return { difference, reason: compared.reason }
-    }
-  }
-  return { difference, reason: null }
-}
-
-/** Whether requests that ran alone differ enough in an output to reveal mixed-up rows. */
-export function valuesTellApart(alone: readonly MailedValue[], tolerance = floatTolerance): boolean {
-  if (alone.every(isMailedTensor)) return tellsApart(alone, tolerance)
-  const [first, ...others] = alone.map(tensorsIn)
-  return others.some(
-    (own) =>
-      own.length !== first!.length ||
-      own.some((tensor, at) => tellsApart([asRow(first![at]!), asRow(tensor)], tolerance)),
-  )
-}
-
-/** Compares two whole values, whatever their rows. */
-export function compareEntry(
-  name: string,
-  a: MailedValue,
-  b: MailedValue,
-  tolerance = floatTolerance,
-): Comparison {
-  const [own, other] = [tensorsIn(a), tensorsIn(b)]
-  if (own.length !== other.length)
-    return shapeless(`output '${name}' has ${own.length} parts in one run and ${other.length} in another`)
-  let difference = 0
-  for (const [at, tensor] of own.entries()) {
-    const compared = compareOutput(name, [asRow(tensor)], [1], asRow(other[at]!), tolerance)
-    difference = Math.max(difference, compared.difference)
-    if (compared.reason !== null) return compared
-  }
-  return { difference, reason: null }
-}
-
-/** The whole tensor is one row, whatever its first dimension counts. */
-const asRow = (tensor: MailedTensor): MailedTensor => ({ ...tensor, dims: [1, ...tensor.dims] })
-
-function undivided(name: string, value: MailedValue, rows: number): Comparison {
-  const count = rowCount(value)
-  return shapeless(
-    `output '${name}' ${count === null ? 'is not divided by rows' : `of ${count} entries is not divided by rows (${rows})`}`,
-  )
 }

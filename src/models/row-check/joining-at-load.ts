@@ -53,6 +53,11 @@ export async function joiningAtLoad(
   if (!asksGraph(config)) return joining()
   const shaped = (axes: BatchAxes | null = null, instead: Partial<ResolvedConfig> = {}) =>
     shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, ...instead }, opened, axes))
+  /** The model with its rows along these dimensions; `null` if it cannot have them there. */
+  const readingOf = (axes: BatchAxes) => {
+    const reading = shaped(axes)
+    return reading !== null && notStackable(reading.batched) === null ? { axes, ...reading } : null
+  }
   const usual = shaped()
   // Configured `dims` describe a row, and may not fit a model with another batch axis until that axis is known.
   const [inputs, outputs] = [config.inputs?.map(withoutDims), config.outputs?.map(withoutDims)]
@@ -67,32 +72,22 @@ export async function joiningAtLoad(
     for (const axes of isOpen && config.padding.length === 0
       ? namedAxes(config, usual.served, usual.needed)
       : []) {
-      const reading = shaped(axes)
-      const own =
-        reading !== null && notStackable(reading.batched) === null
-          ? await proofForAll(reading, config.optionalInputs, session)
-          : null
+      const reading = readingOf(axes)
+      const own = reading && (await proofForAll(reading, config.optionalInputs, session))
       if (own?.rows === 'independent') return joining({ proof: withAxes(own, reading!), axes })
     }
     return joining({ proof })
   }
   const possible = config.padding.length > 0 ? [] : possibleAxes(found.served, found.needed)
   const readings = possible.flatMap((axes) => {
-    const reading = shaped(axes)
-    return reading !== null &&
-      notStackable(reading.batched) === null &&
-      suitsSequence(config, reading.served.inputs)
-      ? [{ axes, ...reading }]
-      : []
+    const reading = readingOf(axes)
+    return reading !== null && suitsSequence(config, reading.served.inputs) ? [reading] : []
   })
   if (readings.length === 0) return joining()
   const unproved = notStackable(found.batched)!
-  const proofs = await ask(
-    session,
-    readings.map((reading) => questionOf(reading)),
-  )
-  const proof = proofs.at(-1)!
-  if (proof.rows === 'independent') {
+  const questions = readings.map((reading) => questionOf(reading))
+  const proofs = await ask(session, questions)
+  if (proofs.at(-1)!.rows === 'independent') {
     const reading = readings[proofs.length - 1]!
     const { axes } = reading
     const own = await proofForAll(reading, config.optionalInputs, session)

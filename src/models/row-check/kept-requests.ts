@@ -1,13 +1,15 @@
-import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../../tensor/metadata.ts'
-import type { InferRequest } from '../../request/infer-request.ts'
 import { sharedKey } from '../../request/bucket-keys.ts'
+import type { InferRequest } from '../../request/infer-request.ts'
+import { mailed } from '../../tensor/elements.ts'
+import { batchAxisOf, type ModelMetadata, type TensorMetadata } from '../../tensor/metadata.ts'
 import {
+  copyOf,
   elementCount,
+  plainView,
   storageLength,
   type ElementType,
   type MailedTensor,
   type TensorData,
-  plainView,
 } from '../../tensor/tensor.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -22,6 +24,8 @@ const maxBytes = 16 * 2 ** 20
 interface Given {
   readonly type: ElementType
   readonly dims: readonly number[]
+  /** -1 for values that rows share. */
+  readonly axisOfRows: number
   readonly values: TensorData | readonly string[]
 }
 
@@ -70,38 +74,32 @@ export class KeptRequests {
   keep({ data, dims, rows }: InferRequest, bucketKey: string): void {
     const { inputs, maxBatchSize } = this.#model
     const feeds = data.map((values, index): Given | null => {
-      const { type, shape } = inputs[index] as TensorMetadata // other values have no rows
       if (values === null) return null
-      const axis = batchAxisOf(inputs[index]!)
-      const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
+      const { type, shape } = inputs[index] as TensorMetadata // other values have no rows
+      const axisOfRows = batchAxisOf(inputs[index]!)
       return {
         type,
-        dims: dims?.[index] ?? shape.map((dim, at) => (at === axis ? rows : (dim as number))),
-        values: own,
+        dims: dims?.[index] ?? shape.map((dim, axis) => (axis === axisOfRows ? rows : (dim as number))),
+        axisOfRows,
+        values: ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[]),
       }
     })
-    const rowsOf = feeds.flatMap((feed, index) =>
-      feed === null || batchAxisOf(inputs[index]!) === -1
-        ? []
-        : [feed.dims[batchAxisOf(inputs[index]!)] ?? 0],
+    const given = feeds.filter((feed) => feed !== null)
+    const rowsOf = given.flatMap(({ dims: own, axisOfRows }) =>
+      axisOfRows === -1 ? [] : [own[axisOfRows] ?? 0],
     )
     const [first = 0] = rowsOf
     if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return
-    const given = feeds.filter((feed) => feed !== null)
-    // Detached since it ran, or too large to keep.
-    if (
-      given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) ||
-      bytesOf(given) > maxBytes / 4
+    const bytes = bytesOf(given)
+    const isDetached = given.some(
+      ({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own)),
     )
-      return
-    const kept = this.#shapeOf(
-      feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'),
-      bucketKey,
-    )
+    if (isDetached || bytes > maxBytes / 4) return
+    const kept = this.#shapeOf(feeds.map(wordOf).join(';'), bucketKey)
     kept.seen++
     kept.lastRows = first
     if (kept.requests.length >= wanted || kept.requests.some((other) => isSame(other, feeds))) return
-    kept.bytes += bytesOf(given)
+    kept.bytes += bytes
     kept.rows += first
     kept.requests.push(feeds.map((feed) => feed && copied(feed)))
     for (const [key, shape] of this.#byShape)
@@ -123,11 +121,6 @@ export class KeptRequests {
     return bytes
   }
 
-  #wordOf({ dims, values }: Given, index: number): string {
-    const axis = batchAxisOf(this.#model.inputs[index]!)
-    return `${dims.filter((_, at) => at !== axis).join()}${axis === -1 ? sharedKey(values) : ''}`
-  }
-
   #shapeOf(key: string, bucketKey: string): KeptShape {
     let shape = this.#byShape.get(key)
     if (shape !== undefined) return shape
@@ -144,14 +137,15 @@ function bytesOf(feeds: readonly Given[]): number {
   }, 0)
 }
 
+/** What is equal for requests of one shape. */
+function wordOf(feed: Given | null): string {
+  if (feed === null) return '-'
+  const { dims, axisOfRows, values } = feed
+  return `${dims.filter((_, axis) => axis !== axisOfRows).join()}${axisOfRows === -1 ? sharedKey(values) : ''}`
+}
+
 function copied({ type, dims, values }: Given): MailedTensor {
-  return {
-    type,
-    dims,
-    data: ArrayBuffer.isView(values)
-      ? new Uint8Array(bytes(values)).buffer
-      : [...(values as readonly string[])],
-  }
+  return mailed(type, dims, ArrayBuffer.isView(values) ? copyOf(values, 0, values.length) : [...values])
 }
 
 function isSame(kept: TrialFeeds, feeds: readonly (Given | null)[]): boolean {

@@ -8,10 +8,10 @@ import {
   type ElementType,
   type MailedTensor,
 } from '../../tensor/tensor.ts'
-import { mailed, mailedElements, packed } from '../../tensor/elements.ts'
+import { mailed, mailedNumbers, packed } from '../../tensor/elements.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 import { mulberry32 } from '../../base/numbers.ts'
-import { fromSmallFloat, isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
+import { isSmallFloat, largestFloat, toSmallFloat } from '../../tensor/small-floats.ts'
 
 /** How rows are made up that a model may be able to run. */
 export interface RowRecipe {
@@ -33,13 +33,13 @@ const channels = 3
  * Recipes in the order in which they are worth a try.
  *
  * @param sample a request that is known to run; its lengths are the only ones then.
- * @param optional indices of inputs that may be left out.
+ * @param optionalInputs names of inputs that may be left out.
  */
 export function rowRecipes(
   inputs: readonly TensorMetadata[],
   sample: TrialFeeds | null,
   padding: Pick<Padding, 'inputs'> | null,
-  optional: ReadonlySet<number>,
+  optionalInputs: readonly string[],
 ): RowRecipe[] {
   const lengths = lengthsToTry.map((lengths) => dimsOf(inputs, lengths, padding))
   const variable = inputs.some(({ shape }) => shape.slice(1).some((dim) => typeof dim === 'string'))
@@ -60,7 +60,7 @@ export function rowRecipes(
   const recipes = shapes.flatMap((rowDims) => {
     const recipe = { rowDims, draws: usual }
     const narrower = (['few', 'one', 'last'] as const).map((draw) => ({ rowDims, draws: integers(draw) }))
-    return [recipe, ...narrower, without(recipe, optional)]
+    return [recipe, ...narrower, without(inputs, recipe, optionalInputs)]
   })
   recipes.push({ rowDims: shapes[0]!, draws: whole })
   const keys = recipes.map((recipe) => JSON.stringify(recipe))
@@ -102,19 +102,19 @@ export function other(
   return { rowDims, draws: draws.map((draw, index) => (draw === 'usual' ? drawOf(inputs[index]!) : draw)) }
 }
 
-/** As a recipe that runs, with floats of extreme scales; `null` where it has none that rows do not share. */
-export function extreme(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe): RowRecipe | null {
-  const drawn = draws.map((draw, index): Draw =>
-    draw === 'usual' && isFloatType(inputs[index]!.type) && batchAxisOf(inputs[index]!) !== -1
-      ? 'extreme'
-      : draw,
-  )
-  return drawn.includes('extreme') ? { rowDims, draws: drawn } : null
+/** As a recipe that runs, without what may be left out. */
+export function without(
+  inputs: readonly TensorMetadata[],
+  { rowDims, draws }: RowRecipe,
+  optionalInputs: readonly string[],
+): RowRecipe {
+  const isLeftOut = (index: number) => optionalInputs.includes(inputs[index]!.name)
+  return { rowDims, draws: draws.map((draw, index) => (isLeftOut(index) ? 'absent' : draw)) }
 }
 
-/** As a recipe that runs, without what may be left out. */
-export function without({ rowDims, draws }: RowRecipe, optional: ReadonlySet<number>): RowRecipe {
-  return { rowDims, draws: draws.map((draw, index) => (optional.has(index) ? 'absent' : draw)) }
+/** Whether an input has floats that rows do not share. */
+export function hasOwnFloats(input: TensorMetadata): boolean {
+  return isFloatType(input.type) && batchAxisOf(input) !== -1
 }
 
 function isInteger({ type }: TensorMetadata): boolean {
@@ -162,7 +162,7 @@ function lengthOf(
 }
 
 /** How the elements of one input are drawn; bools and strings have one way only. */
-export type Draw =
+type Draw =
   /** Floats of either sign at a scale of the row's own, integers 1 to 7. */
   | 'usual'
   /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */
@@ -194,8 +194,8 @@ export type Draw =
 const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
 /** Scales and signs of 'extreme' rows in turn. Dependence on the loudest row, or on a threshold, shows between two of them. */
 const extremes: readonly (readonly [scale: number, sign: -1 | 0 | 1])[] = [[1, 0], [30_000, 0], [1e-4, 0], [50, 1], [0.5, 1], [30_000, 1], [300, -1], [0, 1]] // prettier-ignore
-/** How many there are. */
-export const extremeRows = extremes.length
+/** Scale factors for rows of callers' requests. */
+const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
 /** One row in this many has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
@@ -258,20 +258,44 @@ export function sampleRow(
   })
 }
 
+/** Rows of a recipe that runs, with floats of extreme scales; none if rows have no floats of their own. */
+export function extremesLike(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe): TrialFeeds[] {
+  const drawn = draws.map((draw, index): Draw =>
+    draw === 'usual' && hasOwnFloats(inputs[index]!) ? 'extreme' : draw,
+  )
+  if (!drawn.includes('extreme')) return []
+  return extremes.map((_, row) => sampleRow(inputs, { rowDims, draws: drawn }, row))
+}
+
+/** Rows of extreme scales, made from those of requests; none if rows have no floats of their own. */
+export function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds[]): TrialFeeds[] {
+  const [first] = rows
+  if (first === undefined) return []
+  const draws = inputs.map((input, index): Draw =>
+    first[index] !== null && hasOwnFloats(input) ? 'extreme' : 'absent',
+  )
+  if (!draws.includes('extreme')) return []
+  const rowDims = first.map((feed) => feed?.dims.slice(1) ?? [])
+  const scaled = scalesOfRequests.map((scale, at) => rescaled(inputs, rows[at % rows.length]!, scale))
+  const made = extremes.map((_, row): TrialFeeds => {
+    const own = rows[row % rows.length]!
+    return sampleRow(inputs, { rowDims, draws }, row).map((feed, index) => feed ?? own[index]!)
+  })
+  return [...scaled, ...made]
+}
+
 /** A row with rescaled floats: the largest of each input that rows do not share becomes `scale`; all 0 stays all 0. */
-export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
+function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
   return feeds.map((feed, index): MailedTensor | null => {
-    if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1)
-      return feed
+    if (feed === null || !hasOwnFloats(inputs[index]!)) return feed
     const { type, dims } = feed
-    const own = mailedElements(feed) as Float32Array
-    const numbers = isSmallFloat(type) ? Float32Array.from(own, (bits) => fromSmallFloat(type, bits)) : own
+    const numbers = mailedNumbers(feed) as Float32Array
     const peak = numbers.reduce(
       (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most),
       0,
     )
-    const data = new (storageOf(type))(own.length) as Float32Array
-    for (let at = 0; at < own.length; at++)
+    const data = new (storageOf(type))(numbers.length) as Float32Array
+    for (let at = 0; at < numbers.length; at++)
       data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
     return mailed(type, dims, data)
   })
@@ -284,9 +308,7 @@ export function filledWith(
   value: number,
 ): TrialFeeds | null {
   const isOf = (feed: MailedTensor | null, index: number) =>
-    feed !== null &&
-    (feed.type === 'float32' || feed.type === 'float64') &&
-    batchAxisOf(inputs[index]!) !== -1
+    feed !== null && !isSmallFloat(feed.type) && hasOwnFloats(inputs[index]!)
   if (!feeds.some(isOf)) return null
   return feeds.map((feed, index) => {
     if (!isOf(feed, index)) return feed

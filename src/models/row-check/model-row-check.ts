@@ -5,12 +5,11 @@ import { ThreadEndedError, type SampleRun } from '../../run/executors/executor.t
 import { libraryVersion } from '../../base/own-package.ts'
 import { elementCount, type TensorData } from '../../tensor/tensor.ts'
 import { mailedElements } from '../../tensor/elements.ts'
-import { batchAxisOf, type ModelMetadata } from '../../tensor/metadata.ts'
+import { batchAxisOf } from '../../tensor/metadata.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import type { InferRequest } from '../../request/infer-request.ts'
 import type { Padding } from '../../request/padding.ts'
 import type { RowProof, RowQuestion } from '../../onnx/row-proof/prove-rows.ts'
-import type { MailedValue } from '../../tensor/values.ts'
 import type { WorkerSession } from '../../run/worker-session.ts'
 import type { Worker } from '../../run/worker.ts'
 import {
@@ -22,6 +21,8 @@ import {
   rulesRevision,
 } from './joining-at-load.ts'
 import { maxBuckets, type Joining, type RowVerdict } from '../../schedule/joining.ts'
+import type { PreparedWarmup } from '../warm-up.ts'
+import { isMailedTensor } from '../../tensor/values.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { checkRequests, checkRows } from './row-check.ts'
 import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
@@ -29,12 +30,6 @@ import { RowForm, rowsIn, singleRows, type TrialFeeds } from './trial-feeds.ts'
 /** A session that runs trials. */
 export type TriedSession = AskedSession &
   Pick<WorkerSession, 'runSample'> & { readonly worker: Pick<Worker, 'busyShare'> }
-
-/** A sample from the user, in the form of trials. */
-interface Sample {
-  readonly feeds: readonly (MailedValue | null)[]
-  readonly bucketKey: string
-}
 
 /** The part of a request's input that the proof uses. */
 interface GivenInput {
@@ -48,8 +43,8 @@ interface CheckedModel {
   readonly config: ResolvedConfig
   readonly padding: Padding | null
   readonly parser: FeedParser
-  /** Warm-up samples of the model. */
-  readonly samples: readonly Sample[]
+  /** Warm-up samples of the model, in the form of trials. */
+  readonly samples: readonly Pick<PreparedWarmup, 'feeds' | 'bucketKey'>[]
 }
 
 /** Most rows of warm-up samples that take part. */
@@ -74,12 +69,9 @@ const lookAtEvery = 16
  * Until this is decided, requests run alone.
  */
 export class ModelRowCheck {
+  readonly #model: CheckedModel
   readonly #joining: Joining
-  readonly #config: ResolvedConfig
-  readonly #padding: Padding | null
-  readonly #parser: FeedParser
-  readonly #samples: readonly Sample[]
-  readonly #form: RowForm<ModelMetadata>
+  readonly #form: RowForm
   readonly #runs = new PacedRuns()
   readonly #kept: KeptRequests
   /** The answers of the graph by bucket; `null` while it is asked. */
@@ -98,15 +90,12 @@ export class ModelRowCheck {
   /** Whether no further trials are needed. */
   #isOver: boolean
 
-  constructor({ joining, config, padding, parser, samples }: CheckedModel) {
+  constructor(model: CheckedModel) {
+    const { joining, samples } = model
+    this.#model = model
     this.#joining = joining
-    this.#config = config
-    this.#padding = padding
-    this.#parser = parser
-    this.#samples = samples
-    const { stacked } = joining
-    this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
-    this.#kept = new KeptRequests(stacked)
+    this.#form = new RowForm(joining.stacked, samples[0]?.feeds ?? null)
+    this.#kept = new KeptRequests(joining.stacked)
     this.#isOver = !joining.isToRun
   }
 
@@ -119,10 +108,10 @@ export class ModelRowCheck {
    */
   async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
     this.#session = () => session
-    for (const { feeds, bucketKey } of this.#samples) await this.#askOfSample(feeds, bucketKey)
+    const { samples } = this.#model
+    for (const { feeds, bucketKey } of samples) await this.#askOfSample(feeds, bucketKey)
     const isProved =
-      this.#samples.length > 0 &&
-      this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'independent')
+      samples.length > 0 && samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'independent')
     if (this.#isOver || !this.#joining.undecided || isProved) return false
     const key = this.#noteKey()
     const known = readVerdict(session.note(key))
@@ -171,7 +160,7 @@ export class ModelRowCheck {
     const isLookedAt = ++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0
     if (request.whole && ++this.#alone % patience === 0 && !this.#busy) this.#joining.staysUnknown()
     if (!this.#joining.asksOfBuckets && (!isLookedAt || this.#isOver)) return
-    const key = request.whole ? this.#parser.rowKeyOf(request) : request.bucketKey
+    const key = request.whole ? this.#model.parser.rowKeyOf(request) : request.bucketKey
     if (key === null) return
     const found = this.#ofBucket(key, request)
     if (!isLookedAt || this.#isOver || found === 'independent' || found === 'dependent' || this.#joins(key))
@@ -192,22 +181,20 @@ export class ModelRowCheck {
     if (found !== undefined) {
       this.#buckets.delete(key)
       this.#buckets.set(key, found) // moves to the end: the least recently used one is forgotten first
+      return found
     }
-    if (found !== undefined || this.#isAsking) return found ?? null
+    if (this.#isAsking) return null
     if (this.#unknown >= maxUnknown) {
       this.#note(key, 'unknown')
       return 'unknown'
     }
     const { inputs } = this.#joining.shaped.served
-    const given = (index: number): GivenInput | null => {
-      const values = data[index] as TensorData | readonly string[] | null // other buckets are not batched
-      return values === null
-        ? null
-        : {
-            dims: dims?.[index] ?? inputs[index]!.shape,
-            elements: knownElements(inputs[index]!.type, values),
-          }
-    }
+    const given = data.map((values, index): GivenInput | null => {
+      if (values === null) return null
+      const { type, shape } = inputs[index]!
+      const elements = knownElements(type, values as TensorData | readonly string[]) // other buckets are not batched
+      return { dims: dims?.[index] ?? shape, elements }
+    })
     this.#isAsking = true // one at a time: the thread may be serving
     const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() =>
       this.#buckets.delete(key),
@@ -216,31 +203,31 @@ export class ModelRowCheck {
     return null
   }
 
-  async #askOfSample(feeds: Sample['feeds'], bucketKey: string): Promise<void> {
-    const given = (index: number): GivenInput | null => {
-      const feed = feeds[index]
-      if (!feed || !('dims' in feed)) return null
+  async #askOfSample(feeds: PreparedWarmup['feeds'], bucketKey: string): Promise<void> {
+    const given = feeds.map((feed, index): GivenInput | null => {
+      if (feed === null || !isMailedTensor(feed)) return null
       const dims = this.#ownDims(index, feed.dims)
+      const count = elementCount(dims)
       const isShared = batchAxisOf(this.#joining.stacked.inputs[index]!) === -1
-      const own =
-        isShared && elementCount(dims) <= mostElements
-          ? mailedElements(feed).slice(0, elementCount(dims))
-          : null
-      return { dims, elements: own && knownElements(feed.type, own) }
-    }
+      const isUsed = isShared && count <= mostElements
+      return {
+        dims,
+        elements: isUsed ? knownElements(feed.type, mailedElements(feed).slice(0, count)) : null,
+      }
+    })
     await this.#askOfBucket(bucketKey, given, (questions) => ask(this.#session(), questions))
   }
 
   async #askOfBucket(
     key: string,
-    given: (index: number) => GivenInput | null,
+    given: readonly (GivenInput | null)[],
     prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>,
   ): Promise<void> {
     const { shaped } = this.#joining
     if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
     this.#note(key, null)
     const shapeOf = (index: number): readonly (number | string)[] | null => {
-      const own = given(index)
+      const own = given[index] ?? null
       const { shape } = shaped.served.inputs[index]!
       const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
       return (
@@ -248,7 +235,7 @@ export class ModelRowCheck {
         shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
       )
     }
-    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
+    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given[index]?.elements ?? null)])
     if (!this.#buckets.has(key)) return // forgotten meanwhile
     this.#buckets.set(key, proof!.rows)
     this.#unknown = proof!.rows === 'unknown' ? this.#unknown + 1 : 0
@@ -267,7 +254,8 @@ export class ModelRowCheck {
   }
 
   #isPadded(index: number, axis: number): boolean {
-    return this.#padding?.inputs.some((input) => input.index === index && input.axis === axis) === true
+    const { padding } = this.#model
+    return padding?.inputs.some((input) => input.index === index && input.axis === axis) === true
   }
 
   /** Dims in the model's form, from those in the form of trials. */
@@ -278,23 +266,20 @@ export class ModelRowCheck {
   }
 
   #checkMadeUp(): Promise<RowVerdict> {
-    const { metadata } = this.#form
-    const { optionalInputs } = this.#config
-    return checkRows(
-      { inputs: metadata.inputs, outputs: this.#neededOf(metadata.outputs) },
-      {
-        maxBatchSize: metadata.maxBatchSize,
-        samples: this.#samples
-          .flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples))
-          .slice(0, maxSamples),
-        padding: this.#padding,
-        tolerance: this.#joining.tolerance,
-        isForWarning: this.#joining.declared,
-        optional: new Set(
-          metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : [])),
-        ),
-      },
-      (feeds) => this.#run(this.#form, feeds),
+    const { inputs, outputs, maxBatchSize } = this.#form.metadata
+    const { config, padding, samples } = this.#model
+    const setup = {
+      maxBatchSize,
+      samples: samples
+        .flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples))
+        .slice(0, maxSamples),
+      padding,
+      tolerance: this.#joining.tolerance,
+      isForWarning: this.#joining.declared,
+      optionalInputs: config.optionalInputs,
+    }
+    return checkRows({ inputs, outputs: this.#neededOf(outputs) }, setup, (feeds) =>
+      this.#run(this.#form, feeds),
     )
   }
 
@@ -302,25 +287,28 @@ export class ModelRowCheck {
   #noteKey(): string {
     const { inputs, outputs, maxBatchSize } = this.#form.metadata
     const { tolerance, declared, shaped } = this.#joining
-    const tensors = inputs.map(({ type, shape }) => [type, shape])
-    const entries = outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }]))
-    const asked = [
+    const { config, samples } = this.#model
+    const asked: unknown[] = [
       maxBatchSize,
       declared,
-      tensors,
-      this.#config.padding,
-      this.#config.optionalInputs,
+      inputs.map(({ type, shape }) => [type, shape]),
+      config.padding,
+      config.optionalInputs,
       tolerance,
       shaped.needed,
       this.#form.axes,
-      entries,
+      outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])),
     ]
-    return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
+    if (samples.length > 0) {
+      const content = serialize(samples.map(({ feeds }) => feeds))
+      asked.push(createHash('sha256').update(content).digest('hex'))
+    }
+    return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify(asked)}`
   }
 
   /** Generated rows have the form of the first sample, if there is one. */
   #foundAtLoad(verdict: RowVerdict): void {
-    this.#found(verdict, this.#samples[0]?.bucketKey ?? null)
+    this.#found(verdict, this.#model.samples[0]?.bucketKey ?? null)
   }
 
   #found(verdict: RowVerdict, bucket: string | null, isLast = false): void {
@@ -369,7 +357,7 @@ export class ModelRowCheck {
     this.#tryNext()
   }
 
-  #run(form: RowForm<ModelMetadata>, feeds: TrialFeeds): Promise<SampleRun> {
+  #run(form: RowForm, feeds: TrialFeeds): Promise<SampleRun> {
     const busyShare = () => this.#session().worker.busyShare
     return this.#runs.run(feeds, busyShare, async (own) => {
       const run = await form.run(this.#session(), own, true)
@@ -381,17 +369,6 @@ export class ModelRowCheck {
   #neededOf<T>(values: readonly T[]): T[] {
     return this.#joining.shaped.needed.map((index) => values[index]!)
   }
-}
-
-/** Digests that distinguish samples; empty without samples. */
-function digestOf(samples: readonly Sample[]): string[] {
-  return samples.length === 0
-    ? []
-    : [
-        createHash('sha256')
-          .update(serialize(samples.map(({ feeds }) => feeds)))
-          .digest('hex'),
-      ]
 }
 
 /** As text: the difference may be infinite, which JSON cannot express. */

@@ -1,32 +1,31 @@
+import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'
+import type { Padding } from '../../request/padding.ts'
+import type { SampleRun } from '../../run/executors/executor.ts'
+import type { RowVerdict } from '../../schedule/joining.ts'
+import { mailed, mailedElements } from '../../tensor/elements.ts'
 import {
+  batchAxisOf,
   type ModelMetadata,
   type TensorMetadata,
-  batchAxisOf,
   type ValueMetadata,
 } from '../../tensor/metadata.ts'
-import type { Padding } from '../../request/padding.ts'
-import { elementCount, isFloatType, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
+import { elementCount, type MailedTensor, type TensorData } from '../../tensor/tensor.ts'
+import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
+import { compareEntry, compareValue, valuesTellApart, type Comparison } from './compare-rows.ts'
 import {
   constantInput,
-  extreme,
+  extremesLike,
+  extremesOf,
+  filledWith,
+  hasOwnFloats,
   other,
   rowRecipes,
+  sampleRow,
   widened,
   without,
   type RowRecipe,
-  extremeRows,
-  filledWith,
-  rescaled,
-  sampleRow,
-  type Draw,
 } from './made-up-rows.ts'
-import type { RowVerdict } from '../../schedule/joining.ts'
-import { alike, sameInput, singleRows, type TrialFeeds, joinFeeds, rowsIn } from './trial-feeds.ts'
-import type { SampleRun } from '../../run/executors/executor.ts'
-import { mailed, mailedElements } from '../../tensor/elements.ts'
-import { divideEntries, entriesOf, indexColumn, shiftRows } from '../../request/output-rows.ts'
-import { cutRows, rowCount, type MailedValue } from '../../tensor/values.ts'
-import { type Comparison, compareEntry, compareValue, valuesTellApart } from './compare-rows.ts'
+import { alike, joinFeeds, rowsIn, sameInput, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 type CheckedValues = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
@@ -37,8 +36,8 @@ export interface RowCheckSetup {
   /** Single rows from the warm-up samples. */
   readonly samples: readonly TrialFeeds[]
   readonly padding: Padding | null
-  /** Indices of inputs that requests may leave out. */
-  readonly optional: ReadonlySet<number>
+  /** Names of inputs that requests may leave out. */
+  readonly optionalInputs: readonly string[]
   /** Allowed difference of floats; see `compareOutput`. */
   readonly tolerance: number
   /** Whether the result is only for a warning, so that the most revealing batch sizes are enough. */
@@ -69,8 +68,6 @@ const longestRunMs = 1000
 const fewest = 3
 /** Rows available for batches. */
 const poolSize = 8
-/** Scale factors for rows of callers' requests. */
-const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
 
 /**
  * Finds out by test runs whether rows depend on each other. Generated rows, and those of the warm-up samples, must give
@@ -130,7 +127,7 @@ export async function checkRequests(
   const maxBatchSize = (trials.maxBatchSize = largestOf(largestBatch, requests[0]))
   const pool = await trials.allAlone(requests)
   const single = requests.flatMap((feeds) => singleRows(feeds, 2))
-  const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)
+  const extremes = await trials.allAlone(extremesOf(inputs, single), true)
   await tryExtremes(trials, extremes)
   await tryNotFinite(trials, extremes)
   const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
@@ -150,9 +147,7 @@ export async function checkRequests(
   )
   if (same !== -1)
     return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
-  const hasFloats = inputs.some(
-    (input, index) => requests[0]![index] !== null && isFloatType(input.type) && batchAxisOf(input) !== -1,
-  )
+  const hasFloats = inputs.some((input, index) => requests[0]![index] !== null && hasOwnFloats(input))
   return hasFloats && extremes.length < 2
     ? unknown('rows of other scales than those of the requests cannot be run')
     : found
@@ -183,64 +178,29 @@ function verdict(
 /** The first recipe whose rows run, with each input as varied as the model accepts, and the rows that have run. */
 async function findRecipe(
   trials: RowTrials,
-  { samples, padding, optional }: RowCheckSetup,
+  { samples, padding, optionalInputs }: RowCheckSetup,
 ): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
   const { inputs } = trials
   const sample = samples[0] ?? null
   const sampled = sample && (await trials.alone(sample))
   const pool = sampled === null ? [] : [sampled]
-  for (const recipe of rowRecipes(inputs, sample, padding, optional)) {
-    const first = await trials.alone(sampleRow(inputs, recipe, 0))
+  for (const recipe of rowRecipes(inputs, sample, padding, optionalInputs)) {
+    let first = await trials.alone(sampleRow(inputs, recipe, 0))
     if (first === null) continue
-    const best = await widen(trials, { recipe, first })
-    return {
-      recipe: best.recipe,
-      pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))],
+    let widest = recipe
+    for (const index of inputs.keys()) {
+      for (const wider of widened(inputs, widest, index)) {
+        const row = await trials.alone(sampleRow(inputs, wider, 0))
+        if (row === null) continue
+        first = row
+        widest = wider
+        break
+      }
     }
+    const { feeds } = first
+    return { recipe: widest, pool: [first, ...pool.filter((other) => alike(other.feeds, feeds))] }
   }
   return { recipe: null, pool }
-}
-
-interface Found {
-  readonly recipe: RowRecipe
-  readonly first: Sampled
-}
-
-async function widen(trials: RowTrials, found: Found): Promise<Found> {
-  const { inputs } = trials
-  let best = found
-  for (const index of inputs.keys()) {
-    for (const recipe of widened(inputs, best.recipe, index)) {
-      const first = await trials.alone(sampleRow(inputs, recipe, 0))
-      if (first === null) continue
-      best = { recipe, first }
-      break
-    }
-  }
-  return best
-}
-
-/** Generated rows of extreme scales; none if no input is a float. */
-function extremesLike(inputs: readonly TensorMetadata[], recipe: RowRecipe): TrialFeeds[] {
-  const drawn = extreme(inputs, recipe)
-  return drawn === null ? [] : Array.from({ length: extremeRows }, (_, row) => sampleRow(inputs, drawn, row))
-}
-
-/** Rows of extreme scales, made from those of requests. */
-function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds[]): TrialFeeds[] {
-  const [first] = rows
-  const isDrawn = inputs.map(
-    ({ type }, index) => first![index] !== null && isFloatType(type) && batchAxisOf(inputs[index]!) !== -1,
-  )
-  if (!isDrawn.includes(true)) return []
-  const draws = isDrawn.map((drawn): Draw => (drawn ? 'extreme' : 'absent'))
-  const rowDims = first!.map((feed) => feed?.dims.slice(1) ?? [])
-  const made = Array.from({ length: extremeRows }, (_, row): TrialFeeds => {
-    const own = rows[row % rows.length]!
-    return sampleRow(inputs, { rowDims, draws }, row).map((feed, index) => feed ?? own[index]!)
-  })
-  const scaled = scalesOfRequests.map((scale, at) => rescaled(inputs, rows[at % rows.length]!, scale))
-  return [...scaled, ...made]
 }
 
 /** Batches rows of extreme scales, each with all others and in twos and threes, in both orders. */
@@ -360,13 +320,15 @@ function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
 }
 
 /** Particular values, then more widely spread ones, and requests without optional inputs. */
-async function tryOthers(trials: RowTrials, recipe: RowRecipe, { optional }: RowCheckSetup): Promise<void> {
+async function tryOthers(
+  trials: RowTrials,
+  recipe: RowRecipe,
+  { optionalInputs }: RowCheckSetup,
+): Promise<void> {
   const { inputs } = trials
-  const recipes = [
-    other(inputs, recipe, 'far'),
-    other(inputs, recipe, 'wide'),
-    ...(optional.size > 0 ? [without(recipe, optional)] : []),
-  ]
+  const recipes = [other(inputs, recipe, 'far'), other(inputs, recipe, 'wide')]
+  if (inputs.some(({ name }) => optionalInputs.includes(name)))
+    recipes.push(without(inputs, recipe, optionalInputs))
   for (const each of recipes) {
     if (trials.dependence !== null) return
     const rows = [10, 11, 12, 13, 14].map((row) => sampleRow(inputs, each, row))
@@ -408,7 +370,6 @@ class RowTrials {
   /** Most rows of a batch, once it is known how large a row is. */
   maxBatchSize = 0
   readonly #outputs: readonly ValueMetadata[]
-  readonly #names: readonly string[]
   readonly #run: RunTrial
   readonly #tolerance: number
 
@@ -416,7 +377,6 @@ class RowTrials {
   constructor({ inputs, outputs }: CheckedValues, run: RunTrial, tolerance: number) {
     this.inputs = inputs as readonly TensorMetadata[]
     this.#outputs = outputs
-    this.#names = outputs.map(({ name }) => name)
     this.#run = async (feeds) => {
       this.runs++
       return run(feeds)
@@ -458,7 +418,7 @@ class RowTrials {
     let wrong: string | null = null
     const shares = sharesOf(this.#outputs, rows, outputs)
     if (typeof shares === 'string') return this.#differ(Infinity, shares)
-    for (const [index, name] of this.#names.entries()) {
+    for (const [index, { name }] of this.#outputs.entries()) {
       const alone = requests.map((request) => request.outputs[index]!)
       const own = shares[index] ?? null
       const { difference, reason } =
@@ -475,7 +435,7 @@ class RowTrials {
     const again = await this.#run(requests[0]!.feeds)
     const repeats =
       again.error === null &&
-      this.#names.every((name, index) =>
+      this.#outputs.every(({ name }, index) =>
         this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!),
       )
     return this.#differ(most, repeats ? wrong : 'the same request gives different outputs each time it runs')
@@ -483,19 +443,17 @@ class RowTrials {
 
   /** Records the outputs in which these batched requests differ. */
   tell(requests: readonly Sampled[]): void {
-    for (const index of this.#names.keys()) {
+    for (const [index, { rows }] of this.#outputs.entries()) {
       if (this.told.has(index)) continue
       const values = requests.map(({ outputs }) => outputs[index]!)
-      const counts =
-        this.#outputs[index]!.rows !== undefined &&
-        values.some((value) => rowCount(value) !== rowCount(values[0]!))
+      const counts = rows !== undefined && values.some((value) => rowCount(value) !== rowCount(values[0]!))
       if (counts || valuesTellApart(values, this.#tolerance)) this.told.add(index)
     }
   }
 
   /** The first output that was the same in every run, so that it shows nothing; `null` for none. */
   get untold(): string | null {
-    return this.#names.find((_, index) => !this.told.has(index)) ?? null
+    return this.#outputs.find((_, index) => !this.told.has(index))?.name ?? null
   }
 
   /**
@@ -510,14 +468,14 @@ class RowTrials {
       return false
     for (const [place, request] of requests.entries()) {
       const own = joined.map((value) => cutRows(value, place, place + 1))
-      if (this.#names.every((name, index) => this.#isSame(name, request.outputs[index]!, own[index]!)))
+      if (this.#outputs.every(({ name }, index) => this.#isSame(name, request.outputs[index]!, own[index]!)))
         continue
       if (!request.isFar) return false
       const copies = await this.#run(joinFeeds(requests.map(() => request.feeds)))
       if (copies.error !== null || copies.outputs.some((value) => rowCount(value) !== requests.length))
         return false
-      const isOfSize = this.#names.every(
-        (name, index) =>
+      const isOfSize = this.#outputs.every(
+        ({ name }, index) =>
           compareEntry(name, cutRows(copies.outputs[index]!, place, place + 1), own[index]!, sameWay)
             .reason === null,
       )

@@ -1,6 +1,7 @@
 import { elementCount, storageOf, type MailedTensor } from '../../tensor/tensor.ts'
-import { joinElements, joinTensors, mailed, mailedElements } from '../../tensor/elements.ts'
+import { copyBlocks, joinElements, joinTensors, mailed, mailedElements } from '../../tensor/elements.ts'
 import type { SampleRun } from '../../run/executors/executor.ts'
+import type { WorkerSession } from '../../run/worker-session.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../../tensor/metadata.ts'
 import { cutRows, isMailedTensor, type MailedValue } from '../../tensor/values.ts'
 
@@ -52,43 +53,38 @@ function sameValues(a: MailedTensor['data'], b: MailedTensor['data']): boolean {
 
 type Values = readonly (MailedValue | null)[]
 
-/** What runs a sample. */
-interface Sampler {
-  runSample(feeds: Values, wantsOutputs?: boolean): Promise<SampleRun>
-}
-
 /**
  * A model as if the first dimension of every tensor counted its rows: for trials, which know nothing else. What rows share is
  * then in each of them.
  */
-export class RowForm<M extends Pick<ModelMetadata, 'inputs' | 'outputs' | 'maxBatchSize'>> {
+export class RowForm {
   /** Of the model in this form. */
-  readonly metadata: M
-  readonly #model: M
+  readonly metadata: ModelMetadata
+  readonly #model: ModelMetadata
   /** Whether it is that of the model anyway. */
-  readonly isPlain: boolean
+  readonly #isPlain: boolean
   readonly #shared: Values | null
 
   /** @param sample feeds in this form: what rows share is what it is there. Default: what it is in the first row. */
-  constructor(model: M, sample: Values | null = null) {
+  constructor(model: ModelMetadata, sample: Values | null = null) {
     this.#model = model
     this.#shared = sample
-    this.isPlain =
+    this.#isPlain =
       model.maxBatchSize === 0 ||
       [...model.inputs, ...model.outputs].every((value) => batchAxisOf(value) === 0)
-    this.metadata = this.isPlain
+    this.metadata = this.#isPlain
       ? model
       : { ...model, inputs: model.inputs.map(inRows), outputs: model.outputs.map(inRows) }
   }
 
   /** Where rows are in the inputs and outputs; nothing where that is their first dimension. */
   get axes(): number[] {
-    return this.isPlain ? [] : [...this.#model.inputs, ...this.#model.outputs].map(batchAxisOf)
+    return this.#isPlain ? [] : [...this.#model.inputs, ...this.#model.outputs].map(batchAxisOf)
   }
 
   /** The feeds of a request in this form; they have rows. */
   rowsOf(feeds: Values): Values {
-    if (this.isPlain) return feeds
+    if (this.#isPlain) return feeds
     const rows = feeds.map((feed, index) => this.#rowsIn(feed, index)).find((count) => count > 0) ?? 1
     return feeds.map((feed, index) => {
       if (feed === null || !isMailedTensor(feed)) return feed
@@ -98,8 +94,12 @@ export class RowForm<M extends Pick<ModelMetadata, 'inputs' | 'outputs' | 'maxBa
   }
 
   /** Runs feeds in this form, and answers so. */
-  async run(session: Sampler, feeds: Values, wantsOutputs = false): Promise<SampleRun> {
-    if (this.isPlain) return session.runSample(feeds, wantsOutputs)
+  async run(
+    session: Pick<WorkerSession, 'runSample'>,
+    feeds: Values,
+    wantsOutputs = false,
+  ): Promise<SampleRun> {
+    if (this.#isPlain) return session.runSample(feeds, wantsOutputs)
     const result = await session.runSample(this.#asModel(feeds as TrialFeeds), wantsOutputs)
     return { ...result, outputs: result.outputs.map((value, index) => this.#outputRows(value, index)) }
   }
@@ -141,19 +141,15 @@ function moved(tensor: MailedTensor, from: number, to: number): MailedTensor {
   const { type, dims } = tensor
   const rows = dims[from]!
   const others = dims.toSpliced(from, 1)
-  const movedDims = others.toSpliced(to, 0, rows)
   const source = mailedElements(tensor) as Float32Array // or another array of numbers
-  const target = new (storageOf(type))(source.length) as Float32Array
+  const target = new (storageOf(type))(source.length)
   const blocks = elementCount(others.slice(0, Math.max(from, to)))
   const inner = elementCount(others.slice(Math.max(from, to)))
   for (let row = 0; row < rows; row++) {
-    for (let block = 0; block < blocks; block++) {
-      const [inRows, inBlocks] = [(row * blocks + block) * inner, (block * rows + row) * inner]
-      const [own, at] = to === 0 ? [inBlocks, inRows] : [inRows, inBlocks]
-      target.set(source.subarray(own, own + inner), at)
-    }
+    if (to === 0) copyBlocks(source, rows, row, target, 1, row * blocks, 1, blocks, inner)
+    else copyBlocks(source, 1, row * blocks, target, rows, row, 1, blocks, inner)
   }
-  return mailed(type, movedDims, target)
+  return mailed(type, others.toSpliced(to, 0, rows), target)
 }
 
 function repeated(tensor: MailedTensor, rows: number): MailedTensor {

@@ -12,7 +12,7 @@ import { slotsFor } from '../../run/staging-slot.ts'
 import { slotsAhead } from '../../run/layout.ts'
 import type { StagingBuffer } from '../../native/staging-pool.ts'
 import type { ModelHost } from '../model-host.ts'
-import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
+import type { PreparedModel, SessionNotes } from '../compiled-models/model-preparation.ts'
 import type { ModelOrigin } from '../../options/engine-options.ts'
 
 /** More instances on the device of a placed one. */

@@ -1,11 +1,15 @@
+import { availableCores } from '../../base/available-resources.ts'
+import type { Clock } from '../../base/clock.ts'
+import { invalidArgument } from '../../errors.ts'
+import type { AutoTuneStatistics } from '../../observe/model-statistics.ts'
 import { maxInstances } from '../../options/instance-groups.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
-import { invalidArgument } from '../../errors.ts'
 import { ThreadEndedError } from '../../run/executors/executor.ts'
-import type { WarmUp } from '../warm-up.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
-import type { Autoscaled, InstanceUse } from './autoscaler.ts'
-import type { InstanceLife, Seat, ModelInstances, More } from './model-instances.ts'
+import type { WarmUp } from '../warm-up.ts'
+import { Autoscaler, type Autoscaled, type InstanceUse } from './autoscaler.ts'
+import type { InstanceLife, ModelInstances, More, Seat } from './model-instances.ts'
+import { ThroughputTuner, type Tuned } from './throughput-tuner.ts'
 
 /** Changes a model's number of instances while it serves: one change at a time, each completely or not at all. */
 export class Scaling implements Autoscaled {
@@ -121,7 +125,7 @@ export class Scaling implements Autoscaled {
       }
     }
     if (more.length > 0) await this.#grow(more)
-    await Promise.all(leaving.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    await this.#takeOut(leaving)
     return more.length + leaving.length > 0
   }
 
@@ -130,8 +134,12 @@ export class Scaling implements Autoscaled {
     this.#checkServes()
     const insteadOf = this.#on(beside.group, beside.placement.gpu)
     await this.#grow([{ beside, count, insteadOf }])
-    await Promise.all(insteadOf.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    await this.#takeOut(insteadOf)
     return true
+  }
+
+  async #takeOut(lives: readonly InstanceLife[]): Promise<void> {
+    await Promise.all(lives.map((life) => this.#instances.takeOut(life, this.#scheduler)))
   }
 
   #checkServes(): void {
@@ -197,7 +205,7 @@ export class Scaling implements Autoscaled {
     if (count > room) throw wrong(`at most ${room}, as a model has at most ${maxInstances} instances in all`)
   }
 
-  #seatsOf(group: number): readonly ModelInstances['seats'][number][] {
+  #seatsOf(group: number): readonly Seat[] {
     return this.#instances.seats.filter((seat) => seat.group === group)
   }
 
@@ -235,4 +243,117 @@ export function divide(groups: readonly Divided[], total: number): number[] {
     counts[last === -1 ? most : last]!--
   }
   return counts
+}
+
+/** Autoscales a model's instances, or tunes their number, as its configuration says. */
+export class ScaleWatch {
+  readonly #autoscaler: Autoscaler | null
+  readonly #newTuner: (() => ThroughputTuner) | null
+  readonly #scheduler: Scheduler
+  #tuner: ThroughputTuner | null
+  #isClosed = false
+
+  /** @param failed called with the reason when a change failed. */
+  constructor(
+    { instanceGroup, autoTune, joinRequests }: ResolvedConfig,
+    scaling: Scaling,
+    scheduler: Scheduler,
+    clock: Clock,
+    failed: (reason: Error) => void,
+  ) {
+    this.#scheduler = scheduler
+    const groups = instanceGroup.flatMap((limits, number) =>
+      limits.minInstances < limits.maxInstances ? [{ number, limits }] : [],
+    )
+    this.#autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, clock, failed)
+    const cores = availableCores().usable
+    this.#newTuner =
+      autoTune &&
+      (() => new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock))
+    this.#tuner = this.#newTuner?.() ?? null
+    const tunerLook = scheduler.rowCheck === null ? this.#tuner?.look : undefined // else joiningKnown() starts it
+    scheduler.onUpdate = this.#autoscaler?.look ?? tunerLook ?? null
+  }
+
+  get autoTune(): AutoTuneStatistics | null {
+    return this.#tuner?.stats ?? null
+  }
+
+  /**
+   * Called when it is known whether requests are joined, and when that changes. Starts tuning, or starts it again: results
+   * from other batches no longer hold.
+   */
+  async joiningKnown(): Promise<void> {
+    if (this.#newTuner === null || this.#isClosed) return
+    this.#scheduler.onUpdate = null
+    await this.#tuner!.giveUp()
+    this.#tuner!.close()
+    if (this.#isClosed) return
+    const { cap } = this.#scheduler.times
+    if (cap !== null) {
+      cap.rows = Infinity
+      this.#scheduler.resized()
+    }
+    this.#tuner = this.#newTuner()
+    this.#scheduler.onUpdate = this.#tuner.look
+  }
+
+  /** Called when instances were added or removed. */
+  changed(): void {
+    this.#countInstances()
+    this.#autoscaler?.changed()
+    this.#tuner?.changed()
+  }
+
+  /** Called when an instance was lost for good. */
+  lost(): void {
+    this.#countInstances()
+    this.#autoscaler?.changed()
+    this.#tuner?.lost()
+  }
+
+  #countInstances(): void {
+    const { times, instances } = this.#scheduler
+    times.instances = Math.max(1, instances.size)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#autoscaler?.close()
+    this.#tuner?.close()
+  }
+}
+
+/** A model with one group, in the form that its tuner uses. */
+function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequests: boolean): Tuned {
+  return {
+    get changing() {
+      return scaling.changing
+    },
+    get done() {
+      return scheduler.stats.done
+    },
+    get oldestAtMs() {
+      return scheduler.oldestAtMs
+    },
+    get overloadCount() {
+      return scheduler.stats.overloadCount
+    },
+    get uses() {
+      return scaling.usesOf(0)
+    },
+    get haveOwnWorkers() {
+      const workers = [...scheduler.instances].map(({ worker }) => worker)
+      return new Set(workers).size === workers.length
+    },
+    // Without batching a limit makes no difference, and only instances are tuned.
+    maxBatchSize: joinRequests ? Math.max(1, scheduler.joining.metadata.maxBatchSize) : 1,
+    capBatches(rows) {
+      if (scheduler.times.cap === null) return
+      scheduler.times.cap.rows = rows
+      scheduler.resized()
+    },
+    divideCores: (instances) => scaling.divide(0, instances, cores),
+    memoryBytes: () => process.memoryUsage.rss(),
+  }
 }

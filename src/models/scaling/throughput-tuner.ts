@@ -16,6 +16,8 @@ const runsToSettle = 2
 const saturatedShare = 0.85
 /** Consecutive measurements that must agree before a search begins. */
 const agreeing = 3
+const firstPauseMs = 60_000
+const longestPauseMs = 3_600_000
 /** A measurement that takes this many times as long as earlier ones has lost its load. */
 const lostTimes = 10
 
@@ -55,7 +57,9 @@ export class ThroughputTuner {
   #saturatedCount = 0
   /** Since the last search. */
   readonly #usual = new UsualRate()
-  readonly #pauses = new LongerPauses()
+  /** No search begins before this time. Each pause is twice as long as the one before, up to an hour. */
+  #pausedUntilMs = 0
+  #nextPauseMs = firstPauseMs
   #applying = 0
   #closed = false
 
@@ -70,7 +74,7 @@ export class ThroughputTuner {
     this.#clock = clock
     this.#mostInstances = maxInstances
     this.#bounds = new TrialBounds(model)
-    this.#memory = new TrialMemory(maxMemoryBytes, () => model.memoryBytes())
+    this.#memory = new TrialMemory(maxMemoryBytes, model)
     this.#alarm = new Alarm(clock, () => this.#tookLong())
     this.#present = { instances: model.uses.length, batchRows: model.maxBatchSize }
     this.#batchRowsNow = model.maxBatchSize
@@ -78,10 +82,10 @@ export class ThroughputTuner {
 
   get stats(): AutoTuneStatistics {
     const search = this.#search
-    const inUse = { instances: this.#model.uses.length, batchRows: this.#batchRowsNow }
     return {
       state: search === null ? 'watching' : 'searching',
-      ...inUse,
+      instances: this.#model.uses.length,
+      batchRows: this.#batchRowsNow,
       searchCount: this.#searchCount,
       ...this.#last,
       ...(search !== null && { tried: search.tried }),
@@ -143,7 +147,7 @@ export class ThroughputTuner {
     this.#longestWindowMs = Math.max(windowMs, tookMs)
     this.#saturatedCount++
     if (this.#searchCount > 0 && !this.#usual.isOther(window.rowsPerSecond(nowMs))) return
-    if (this.#saturatedCount < agreeing || !this.#pauses.isOver(nowMs) || this.#model.changing) return
+    if (this.#saturatedCount < agreeing || nowMs < this.#pausedUntilMs || this.#model.changing) return
     const settings = settingsToTry(
       Math.min(this.#mostInstances, this.#cores),
       this.#model.maxBatchSize,
@@ -233,7 +237,8 @@ export class ThroughputTuner {
   /** Pauses searches, each time for longer. */
   #rest(): void {
     this.#endSearch()
-    this.#pauses.begin(this.#clock.nowMs())
+    this.#pausedUntilMs = this.#clock.nowMs() + this.#nextPauseMs
+    this.#nextPauseMs = Math.min(longestPauseMs, 2 * this.#nextPauseMs)
   }
 
   /** False if the setting is not available. */
@@ -274,25 +279,25 @@ export class ThroughputTuner {
 }
 
 /** The model to tune. */
-export interface Tuned extends Measured, Served {
+export interface Tuned {
   /** Whether a change of instances is in progress, from any source. */
   readonly changing: boolean
   /** Whether no two instances share a worker. */
   readonly haveOwnWorkers: boolean
   /** Most rows of a batch. */
   readonly maxBatchSize: number
+  /** Rows and runs so far. */
+  readonly done: { readonly rows: number; readonly runs: number }
+  readonly uses: readonly InstanceUse[]
+  /** Arrival of the oldest queued request; `Infinity` for none. */
+  readonly oldestAtMs: number
+  /** Number of requests so far that were refused or timed out. */
+  readonly overloadCount: number
   capBatches(rows: number): void
   /** Sets the number of instances that divide the cores among them. Resolves when they serve. */
   divideCores(instances: number): Promise<void>
   /** Memory of the process in bytes. */
   memoryBytes(): number
-}
-
-/** Measurements of a model. */
-interface Measured {
-  /** Rows and runs so far. */
-  readonly done: { readonly rows: number; readonly runs: number }
-  readonly uses: readonly InstanceUse[]
 }
 
 /** Shortest idle time that counts; shorter gaps are the time callers take between an answer and their next request. */
@@ -302,15 +307,15 @@ const idleShare = 0.15
 
 /** A measurement of a model from a moment on, observed when runs end. */
 class ThroughputWindow {
-  readonly #model: Measured
+  readonly #model: Tuned
   readonly #fromMs: number
-  readonly #from: Measured['done']
+  readonly #from: Tuned['done']
   readonly #busyBeforeMs: number
   #seenMs: number
   #seenBusyMs: readonly number[]
   #idleMs = 0
 
-  constructor(model: Measured, nowMs: number) {
+  constructor(model: Tuned, nowMs: number) {
     this.#model = model
     this.#fromMs = this.#seenMs = nowMs
     this.#from = model.done
@@ -358,14 +363,6 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, value) => all + value, 0)
 }
 
-/** Waiting times and refusals of a model. */
-interface Served {
-  /** Arrival of the oldest queued request; `Infinity` for none. */
-  readonly oldestAtMs: number
-  /** Number of requests so far that were refused or timed out. */
-  readonly overloadCount: number
-}
-
 /** During a trial a request may wait for this many times the usual, plus this much. */
 const mostTimes = 2
 const mostLongerMs = 100
@@ -377,7 +374,7 @@ const workedOffMs = 20
 
 /** Limits on how far trials may slow down requests, relative to the usual. */
 class TrialBounds {
-  readonly #model: Served
+  readonly #model: Tuned
   /** Longest wait in the current window, and the usual one from earlier windows. */
   #waitMs = 0
   #usualWaitMs = 0
@@ -385,7 +382,7 @@ class TrialBounds {
   #overloadCount = 0
   #isOverloaded = false
 
-  constructor(model: Served) {
+  constructor(model: Tuned) {
     this.#model = model
   }
 
@@ -430,23 +427,22 @@ const lookEveryMs = 10
 /** Keeps trials within their memory limit, relative to the process's memory at the start of the first search. */
 class TrialMemory {
   readonly #mostBytes: number
-  readonly #bytes: () => number
+  readonly #model: Tuned
   #ownBytes: number | null = null
   #lookAtMs = 0
   #ownInstances = 0
   /** The largest number of instances tried, and the growth of the process with it. */
   #most = { instances: 0, bytes: 0 }
 
-  /** @param bytes returns the memory of the process. */
-  constructor(mostBytes: number, bytes: () => number) {
+  constructor(mostBytes: number, model: Tuned) {
     this.#mostBytes = mostBytes
-    this.#bytes = bytes
+    this.#model = model
   }
 
   /** Called when a search begins from this number of instances. */
   begin(instances: number): void {
     if (this.#mostBytes === Infinity || this.#ownBytes !== null) return
-    this.#ownBytes = this.#bytes()
+    this.#ownBytes = this.#model.memoryBytes()
     this.#ownInstances = instances
   }
 
@@ -476,7 +472,7 @@ class TrialMemory {
   }
 
   get #grownBytes(): number {
-    return this.#bytes() - this.#ownBytes!
+    return this.#model.memoryBytes() - this.#ownBytes!
   }
 }
 
@@ -509,23 +505,5 @@ class UsualRate {
   forget(): void {
     this.#first = []
     this.#otherCount = 0
-  }
-}
-
-const firstPauseMs = 60_000
-const longestPauseMs = 3_600_000
-
-/** Pauses, each twice as long as the one before, up to an hour. */
-class LongerPauses {
-  #nextMs = firstPauseMs
-  #untilMs = 0
-
-  begin(nowMs: number): void {
-    this.#untilMs = nowMs + this.#nextMs
-    this.#nextMs = Math.min(longestPauseMs, 2 * this.#nextMs)
-  }
-
-  isOver(nowMs: number): boolean {
-    return nowMs >= this.#untilMs
   }
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { InferenceError, type ModelMetadata } from '../../../../src/index.ts'
-import { ModelStats } from '../../../../src/observe/model-stats.ts'
+import { ModelCounts } from '../../../../src/observe/model-counts.ts'
 import type { Sample, SampleSource } from '../../src/perf/input/sample-source.ts'
 import type { LoadClock } from '../../src/perf/load/load.ts'
 import type { PerfModel } from '../../src/perf/open-target.ts'
@@ -73,7 +73,7 @@ export function fakeModel(
 ): PerfModel & { readonly calls: number } {
   let freeAtMs = 0
   let calls = 0
-  const stats = new ModelStats()
+  const stats = new ModelCounts()
   const infer = (_feeds: unknown, options: { signal?: AbortSignal } = {}) => {
     let doneMs: number
     try {

@@ -42,7 +42,7 @@ interface BatchTotals {
 }
 
 /** Keeps a model's statistics: a few additions per batch and per request, cheap enough to be always on. */
-export class ModelStats {
+export class ModelCounts {
   readonly #batches: BatchTotals[] = [] // by rows
   readonly #largeBatches = new Map<number, BatchTotals>()
   #lastInferenceMs = 0
