@@ -1,7 +1,7 @@
 import { channel, type Channel, type ChannelListener } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
 import { inThisContext, outsideContext } from '../base/async-context.ts'
-import { invalidArgument, type InferenceError } from '../errors.ts'
+import { describe, invalidArgument, type InferenceError } from '../errors.ts'
 import type { SequenceId } from '../options/infer-options.ts'
 
 /** A model has come to another state. */
@@ -190,8 +190,10 @@ export function ownChannel(name: string): Channel {
   const plain = (): Channel => Object.getPrototypeOf(own) as Channel
   const methods = {
     subscribe(listener: ChannelListener): void {
-      if (typeof listener !== 'function' || bound.has(listener))
-        return void plain().subscribe.call(own, listener) // called once more by the other prototype
+      // Node refuses it, too, but the channel counts as one with subscribers from then on.
+      if (typeof listener !== 'function')
+        throw new TypeError(`a subscriber of ${name}: expected a function, received ${describe(listener)}`)
+      if (bound.has(listener)) return void plain().subscribe.call(own, listener) // called once more by the other prototype
       const call = inThisContext(listener)
       bound.add(call)
       calls.set(listener, [...(calls.get(listener) ?? []), call])

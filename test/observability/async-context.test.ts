@@ -64,6 +64,7 @@ describe('a listener runs in the context that it was added in', () => {
       channel(name).hasSubscribers,
     ]).toEqual([3, true, false, false])
     expect(() => subscribe(name, 7 as never)).toThrow(TypeError)
+    expect(channel(name).hasSubscribers).toBe(false)
   })
 })
 
