@@ -2,7 +2,7 @@ import { types } from 'node:util'
 
 /**
  * The stable codes of {@link InferenceError}, each with its class, when it is thrown, and what to do. Classes: `request`
- * (one call is wrong), `load` (the model or the machine is not as it has to be), `overload`, `life` (something has ended
+ * (one call is wrong), `load` (the model or the machine is not as it has to be), `overload`, `lifecycle` (something has ended
  * or has not begun), `run`.
  */
 export interface ErrorCodes {
@@ -35,13 +35,13 @@ export interface ErrorCodes {
    *
    * Unload the pipeline first.
    */
-  ERR_MODEL_IN_USE: 'life'
+  ERR_MODEL_IN_USE: 'lifecycle'
   /**
    * The model is still loading, or has failed.
    *
    * Await `load()`. If it failed, its rejection and the `model` event of type `failed` have the reason.
    */
-  ERR_MODEL_NOT_READY: 'life'
+  ERR_MODEL_NOT_READY: 'lifecycle'
   /**
    * The queue is at `maxQueueSize`.
    *
@@ -66,7 +66,7 @@ export interface ErrorCodes {
    *
    * Send the request elsewhere: this process is shutting down, or the model was unloaded.
    */
-  ERR_CLOSED: 'life'
+  ERR_CLOSED: 'lifecycle'
   /**
    * The worker died during the request's run. The engine replaces the worker.
    *
@@ -79,7 +79,7 @@ export interface ErrorCodes {
    *
    * Begin a new sequence.
    */
-  ERR_SEQUENCE_ENDED: 'life'
+  ERR_SEQUENCE_ENDED: 'lifecycle'
   /**
    * ONNX Runtime or a function failed the run (its message is in `cause`), or an output of the run is not as declared.
    *
@@ -105,7 +105,7 @@ export interface ErrorCodes {
    *
    * Try again: the next call connects anew. Whether a request in flight ran is not known.
    */
-  ERR_DISCONNECTED: 'life'
+  ERR_DISCONNECTED: 'lifecycle'
   /**
    * An image file is missing or cannot be read, the image cannot be decoded, or it exceeds a limit, which `argument`
    * names.
@@ -118,7 +118,7 @@ export interface ErrorCodes {
    *
    * Take a new lease.
    */
-  ERR_LEASE_ENDED: 'life'
+  ERR_LEASE_ENDED: 'lifecycle'
 }
 
 /** The code of an {@link InferenceError}. Branch on these, never on messages. */

@@ -206,25 +206,30 @@ const labelOf = ({ name, config }: Wanted): string =>
   config.version === undefined ? name : `${name}, version ${config.version}`
 
 /** A report as a table. */
-function reportText({ dir, complete, models, skipped }: CompileReport): string {
-  const head = ['model', 'version', 'time', 'bytes', 'rows', 'in the folder']
-  const lines = models.map(({ model, version, loadMs, byteLength, rows, state, reason, wasThere }) => [
-    oneLine(model),
-    String(version),
-    loadMs === null ? '' : `${(loadMs / 1000).toFixed(2)} s`,
-    byteLength === 0 ? '' : byteLength.toLocaleString('en-US'),
-    rows === null ? '' : rows.rows === rows.how ? rows.rows : `${rows.rows}, ${rows.how}`,
+/** The columns of the report, by their titles. */
+const columns: Readonly<Record<string, (model: CompiledModel) => string>> = {
+  model: ({ model }) => oneLine(model),
+  version: ({ version }) => String(version),
+  time: ({ loadMs }) => (loadMs === null ? '' : `${(loadMs / 1000).toFixed(2)} s`),
+  bytes: ({ byteLength }) => (byteLength === 0 ? '' : byteLength.toLocaleString('en-US')),
+  rows: ({ rows }) => (rows === null ? '' : rows.rows === rows.how ? rows.rows : `${rows.rows}, ${rows.how}`),
+  'in the folder': ({ state, reason, loadMs, wasThere }) =>
     state === 'compiled'
       ? wasThere && loadMs !== null
         ? 'was there'
         : 'yes'
       : `${state === 'missing' ? 'no' : state}: ${oneLine(reason)}`,
-  ])
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...lines.map((line) => line[column]!.length)),
-  )
-  const shown = [head, ...lines].map((line) =>
-    line.map((cell, column) => (column === head.length - 1 ? cell : cell.padEnd(widths[column]!))).join('  '),
+}
+
+function reportText({ dir, complete, models, skipped }: CompileReport): string {
+  const titles = Object.keys(columns)
+  const lines = [titles, ...models.map((model) => Object.values(columns).map((cellOf) => cellOf(model)))]
+  const widths = titles.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
+  const shown = lines.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
   )
   const others = skipped.map(({ model, reason }) => `skipped ${oneLine(model)}: ${oneLine(reason)}`)
   const last = `${dir ?? 'the folder'} ${complete ? 'is complete for this processor' : 'is not complete'}`

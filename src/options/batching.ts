@@ -225,10 +225,10 @@ export function resolveCost(model: string, options: Scheduling | null, hasSequen
     ])
     return null
   }
-  const isIdle = maxBatchCost === undefined && overCostAction !== undefined
+  const isUseless = maxBatchCost === undefined && overCostAction !== undefined
   checkRules(model, [
     [hasSequence, 'dynamicBatching.cost', 'to be omitted for a model with sequences', cost, 'Remove it, or sequence'],
-    [isIdle, 'dynamicBatching.overCostAction', 'dynamicBatching.maxBatchCost beside it', overCostAction, 'Without it nothing costs too much'],
+    [isUseless, 'dynamicBatching.overCostAction', 'dynamicBatching.maxBatchCost beside it', overCostAction, 'Without it nothing costs too much'],
   ]) // prettier-ignore
   return {
     of: cost,

@@ -263,16 +263,17 @@ describeNative('an entry that is taken away between being looked at and being op
   it('is not needed', async () => {
     const dir = ownFolder()
     await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-    const { openAhead } = NativeExecutor.prototype
-    const opening = vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (
+    const [entry] = entriesIn(dir)
+    const { open } = NativeExecutor.prototype
+    const opening = vi.spyOn(NativeExecutor.prototype, 'open').mockImplementation(function (
       this: NativeExecutor,
       ...args
     ) {
-      for (const entry of entriesIn(dir)) rmSync(entry, { recursive: true })
-      return openAhead.apply(this, args)
+      rmSync(entry!, { recursive: true, force: true })
+      return open.apply(this, args)
     })
     const { y, origin } = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-    expect(opening).toHaveBeenCalledOnce()
+    expect(opening.mock.calls.map(([, model]) => model)).toEqual([join(entry!, 'model.onnx'), perceptron()])
     opening.mockRestore()
     expect([y, origin]).toEqual([
       await plainLoad({ path: perceptron() }),

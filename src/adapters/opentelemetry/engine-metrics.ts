@@ -43,7 +43,9 @@ export class EngineMetrics implements RequestObserver {
   readonly #queue: Histogram
   readonly #run: Histogram
   readonly #size: Histogram
-  readonly #gauges: readonly ObservableGauge[]
+  readonly #pending: ObservableGauge
+  readonly #instances: ObservableGauge
+  readonly #staging: ObservableGauge
   readonly #attributes = new WeakMap<ObservedModel, Attributes>()
 
   /** @param own attributes of all metrics. */
@@ -59,21 +61,23 @@ export class EngineMetrics implements RequestObserver {
     this.#size = histogram('zerohop.batch.size', 'Rows of runs.', rows)
     const gauge = (name: string, description: string, unit: string) =>
       meter.createObservableGauge(name, { description, unit, valueType: ValueType.INT })
-    this.#gauges = [
-      gauge(
-        'zerohop.requests.pending',
-        'Requests accepted and not yet started, and answers that wait for earlier ones.',
-        '{request}',
-      ),
-      gauge('zerohop.instances', 'Instances that serve.', '{instance}'),
-      gauge('zerohop.staging.used', 'Staging memory in use.', 'By'),
-    ]
-    meter.addBatchObservableCallback(this.#collect, [...this.#gauges])
+    this.#pending = gauge(
+      'zerohop.requests.pending',
+      'Requests accepted and not yet started, and answers that wait for earlier ones.',
+      '{request}',
+    )
+    this.#instances = gauge('zerohop.instances', 'Instances that serve.', '{instance}')
+    this.#staging = gauge('zerohop.staging.used', 'Staging memory in use.', 'By')
+    meter.addBatchObservableCallback(this.#collect, this.#gauges)
+  }
+
+  get #gauges(): ObservableGauge[] {
+    return [this.#pending, this.#instances, this.#staging]
   }
 
   /** Stops reading the engine. */
   end(): void {
-    this.#meter.removeBatchObservableCallback(this.#collect, [...this.#gauges])
+    this.#meter.removeBatchObservableCallback(this.#collect, this.#gauges)
   }
 
   begun(model: ObservedModel, { atMs }: RequestFacts): RequestObservation {
@@ -106,22 +110,22 @@ export class EngineMetrics implements RequestObserver {
     const engine = this.#engine.deref()
     if (engine === undefined) return this.end()
     const stats = engine.stats()
-    const [pending, instances, staging] = this.#gauges as [ObservableGauge, ObservableGauge, ObservableGauge]
     for (const { name, state } of engine.models()) {
       if (state === 'closed') continue
       for (const [version, { pendingRequestCount, instanceCount }] of Object.entries(
         stats.models[name]?.versions ?? {},
       )) {
         const attributes = { ...this.#own, ...modelAttributes({ name, version: Number(version) }) }
-        result.observe(pending, pendingRequestCount, attributes)
-        result.observe(instances, instanceCount, attributes)
+        result.observe(this.#pending, pendingRequestCount, attributes)
+        result.observe(this.#instances, instanceCount, attributes)
       }
     }
     for (const [kind, pool] of [
       ['models', stats.staging],
       ['functions', stats.functionStaging],
     ] as const) {
-      if (pool !== null) result.observe(staging, pool.usedBytes, { ...this.#own, 'zerohop.staging.of': kind })
+      if (pool !== null)
+        result.observe(this.#staging, pool.usedBytes, { ...this.#own, 'zerohop.staging.of': kind })
     }
   }
 

@@ -79,7 +79,7 @@ export interface SpawnOptions {
    * one (or a promise of it). A path or a `file:` URL.
    */
   module: string | URL
-  /** Milliseconds without a client after which the process ends. Default 60 000. */
+  /** Milliseconds without a client after which the process ends. Its other limits are the defaults of {@link serve}. Default 60 000. */
   idleMs?: number
   /** Node options of the process, as in `child_process.fork`. Default: those of this process. */
   execArgv?: readonly string[]

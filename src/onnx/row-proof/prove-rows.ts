@@ -145,7 +145,7 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
  * answer as well.
  *
  * @param read reads the graph; `null` for a file that only ONNX Runtime reads.
- * @param steps that the proofs may take together, with the reading of the graph if it is fewer than the default.
+ * @param steps most steps of all proofs. If it is below the default, reading the graph counts, too.
  * @throws TooManySteps if they take more than such a number.
  */
 export function answerQuestions(

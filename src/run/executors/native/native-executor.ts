@@ -500,7 +500,7 @@ let addon: NativeBinding | null = null
 
 /**
  * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
- * process go with whatever is left.
+ * process go with whatever is left; without glibc it waits for all of them.
  */
 function stopLoops(): void {
   for (const loop of loops) loop.stop()
