@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   truncateSync,
@@ -13,10 +14,11 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ownIdentity } from '../../src/models/compiled-models/entry-lock.ts'
 import { full } from '../support/full.ts'
+import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { canMount, mounted } from './mounts.ts'
 import { perceptron, perceptronOutside } from './models.ts'
@@ -229,6 +231,18 @@ describe('a cache that cannot be written to', () => {
       expect(existsSync(left)).toBe(false)
     },
   )
+
+  it('is rid of the lock of a process that was killed, also where the model of that is compiled', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const [entry] = entriesIn(dir)
+    const [place] = ownIdentity().split('.')
+    const locks = join(dir, 'compiled-models-v1', 'locks')
+    writeFileSync(join(locks, basename(entry!)), `${place}.${2 ** 22 + 1}.1 left`)
+    await cachedLoad(dir, { path: perceptron(2) })
+    await until(() => readdirSync(locks).length === 0)
+    expect(readdirSync(locks)).toEqual([])
+  })
 
   it.skipIf(!canMount())(
     'is written to again when what fills its disk are models that were not used for a while, and only then',

@@ -9,7 +9,7 @@ import {
   writeSealed,
 } from './cache-folder.ts'
 import { differences, graphFile, keyOf, type MadeFor } from './compiled-form.ts'
-import { hasEnded, startOfSystem } from './entry-lock.ts'
+import { EntryLock, hasEnded, startOfSystem } from './entry-lock.ts'
 import { fingerprintOf, hashOfFile } from './model-content.ts'
 
 /** A file of a compiled model. */
@@ -293,7 +293,7 @@ function sumOf(entries: readonly StoredEntry[]): number {
 }
 
 /**
- * Removes unfinished work of processes that have ended. Also removes hashes, notes and other files without an entry
+ * Removes unfinished work and locks of processes that have ended. Also removes hashes, notes and other files without an entry
  * after a month without use.
  */
 export async function sweep(cache: CacheFolder): Promise<void> {
@@ -303,6 +303,8 @@ export async function sweep(cache: CacheFolder): Promise<void> {
     if (hasEnded(owner) || (await isOlderThan(path, abandonedAfterMs)))
       await rm(path, { recursive: true, force: true }).catch(() => {})
   }
+  for (const name of await readdir(join(cache.root, 'locks')))
+    await EntryLock.removeDead(join(cache.root, 'locks', name))
   const keys = new Set(await readdir(join(cache.root, 'entries')))
   for (const room of ['known', 'notes', 'used', 'locks']) {
     for (const name of await readdir(join(cache.root, room))) {
