@@ -29,7 +29,7 @@ const kept = new Map<string | number, KeptGraph>()
 let forgetting: NodeJS.Timeout | undefined
 
 /**
- * Reads a graph, unless that is at hand, and answers what is asked of its rows.
+ * Answers questions about the rows of a graph. The graph is read unless it is kept.
  *
  * @param steps that the answer may take; left out for the limit of a proof.
  * @returns `null` if an answer of this graph took more than `steps`, now or before.

@@ -89,7 +89,7 @@ class ProverThread {
   }
 
   #receive(answer: ProofAnswer): void {
-    if (this.#hasEnded) return // it was given up meanwhile
+    if (this.#hasEnded) return this.#terminate() // it was given up before it served
     if (answer === 'ready') {
       this.#serves = true
       clearTimeout(this.#timer)
@@ -98,14 +98,18 @@ class ProverThread {
     if (this.#asked.length === 0) this.#timer = setTimeout(() => this.#isIdle(), idleMs).unref()
   }
 
-  /** Whoever holds up the event loop holds up what the thread says, too: this is called once that was heard. */
+  /** Called one turn after the limit: if the event loop was held up, a message of the thread is received first. */
   #isLate(): void {
-    // It is not terminated: Node 20 may end the process over a thread that is still loading its modules.
+    // Not terminated before it serves: Node 20 may end the process over a thread that is still loading its modules.
     if (!this.#serves) this.#end('it did not start')
   }
 
   #isIdle(): void {
     this.#end('it was idle')
+    this.#terminate()
+  }
+
+  #terminate(): void {
     void this.#worker.terminate()
     this.#worker.unref()
   }

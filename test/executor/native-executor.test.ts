@@ -44,7 +44,7 @@ describe.skipIf(version === undefined)(
       await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
     })
 
-    it('of which the system starts no thread rejects what it is asked, and leaves nothing behind', async () => {
+    it('rejects all questions when the system starts no thread, and leaves nothing behind', async () => {
       const ort = openNativeOrt()
       const binding = {
         ...ort.binding!,

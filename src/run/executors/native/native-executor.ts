@@ -113,7 +113,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     }
   }
 
-  /** Pending: it ends only when it is told to, or with the process. */
+  /** Never resolves: a thread of the addon does not die. */
   failure(): Promise<string> {
     return new Promise(() => {})
   }
@@ -301,7 +301,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     })
   }
 
-  /** It is asked for nothing more: what was asked rejects. */
+  /** Rejects all questions, those that are open and those that come. */
   #lose(): void {
     this.#gone = true
     const questions = [...this.#questions.values()]
