@@ -131,7 +131,7 @@ export function tell({ code, message }: Failure): void {
 
 /** Prints one line on standard error. */
 export function tellLine(text: string): void {
-  console.error(oneLine(text))
+  process.stderr.write(`${oneLine(text)}\n`)
 }
 
 /**

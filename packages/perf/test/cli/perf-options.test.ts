@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { Command } from 'commander'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { ModelOptions } from '../../../../src/index.ts'
-import { root, zerohop } from '../../../../test/cli/run.ts'
+import { root, zerohop, zerohopAlone } from '../../../../test/cli/run.ts'
 import { identity } from '../../../../test/models/small.ts'
 import {
   addEngineOptions,
@@ -193,7 +193,7 @@ describe('the options of zerohop perf', () => {
   })
 
   it('are all in --help-all, and so is what is left out', async () => {
-    const { code, stdout: help } = await zerohop('perf', '--help-all')
+    const { code, stdout: help } = await zerohopAlone('perf', '--help-all') // it changes what --help shows
     expect(code).toBe(0)
     for (const [name] of has) expect(help).toContain(name)
     expect(help).toContain(leftOutText())

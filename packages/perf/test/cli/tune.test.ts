@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../../../src/index.ts'
 import type { TuneResult } from '../../src/tune/outcome.ts'
 import { identity } from '../../../../test/models/small.ts'
-import { root, zerohop, type Ended } from '../../../../test/cli/run.ts'
+import { root, zerohopAlone as zerohop, type Ended } from '../../../../test/cli/run.ts'
 import { full, repetitions } from '../../../../test/support/full.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
