@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostDescriptors = 4;
 
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void failSocket(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 }  // namespace
 
@@ -27,26 +27,26 @@ int connectTo(const std::string& path) {
   if (path.empty() || path.size() >= sizeof address.sun_path) throw std::runtime_error("a socket's path has 1 to 107 bytes");
   std::memcpy(address.sun_path, path.data(), path.size());
   const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (made == -1) fail("socket");
+  if (made == -1) failSocket("socket");
   if (connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == -1) {
     const int why = errno;
     close(made);
     errno = why;
-    fail("connect");
+    failSocket("connect");
   }
   return made;
 }
 
 std::pair<int, int> socketPair() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == -1) fail("socketpair");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == -1) failSocket("socketpair");
   return {ends[0], ends[1]};
 }
 
 Peer peerOf(int socket) {
   ucred found{};
   socklen_t length = sizeof found;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &found, &length) == -1) fail("getsockopt(SO_PEERCRED)");
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &found, &length) == -1) failSocket("getsockopt(SO_PEERCRED)");
   return {found.pid, found.uid};
 }
 
@@ -68,7 +68,7 @@ void sendAll(int socket, const void* bytes, std::size_t length, const std::vecto
     std::memcpy(CMSG_DATA(header), descriptors.data(), size);
   }
   const ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent == -1) fail("sendmsg");
+  if (sent == -1) failSocket("sendmsg");
   if (static_cast<std::size_t>(sent) != length) throw std::runtime_error("a greeting was sent in part only");
 }
 
@@ -82,7 +82,7 @@ Received receive(int socket, void* into, std::size_t room) {
   message.msg_controllen = sizeof control;
   const ssize_t length = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (length == -1 && (errno == EAGAIN || errno == EINTR)) return {-1, {}};
-  if (length == -1) fail("recvmsg");
+  if (length == -1) failSocket("recvmsg");
   Received received{length, {}};
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;

@@ -1,7 +1,7 @@
 // Makes prebuilds of the addon, for any platform on any: node scripts/native/prebuild.mjs [--all | PLATFORM-ARCH...]
 // Without a name this machine's. The same sources give the same bytes.
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import pMap from 'p-map'
@@ -19,9 +19,25 @@ const defines = [
   'NDEBUG',
 ]
 
-async function build(name) {
-  const { target, link, machine } = platforms[name]
+const filesInUnit = 8 // as in native/CMakeLists.txt
+
+/** Most of the time of a small file goes to headers, which a few larger files read a few times. */
+function writeUnits() {
+  const folder = join('build', 'prebuilds', 'units')
+  mkdirSync(join(root, folder), { recursive: true })
   const { core, addon } = JSON.parse(readFileSync(join(root, 'native/sources.json'), 'utf8'))
+  return [core, addon].flatMap((sources, group) =>
+    Array.from({ length: Math.ceil(sources.length / filesInUnit) }, (_, index) => {
+      const unit = join(folder, `${group}-${index}.cc`)
+      const included = sources.slice(index * filesInUnit, (index + 1) * filesInUnit)
+      writeFileSync(join(root, unit), included.map((source) => `#include "${source}"\n`).join(''))
+      return unit
+    }),
+  )
+}
+
+async function build(name, units) {
+  const { target, link, machine } = platforms[name]
   const made = join('build', 'prebuilds', name, 'zerohop.node')
   const path = join('prebuilds', name, 'zerohop.node')
   for (const one of [made, path]) mkdirSync(join(root, dirname(one)), { recursive: true })
@@ -44,7 +60,7 @@ async function build(name) {
     inside('node-api-headers', 'include'),
     '-isystem',
     inside('node-addon-api', ''),
-    ...[...core, ...addon].map((source) => join('native', source)),
+    ...units,
     ...libraries,
     ...link,
     '-o',
@@ -89,6 +105,7 @@ function inside(name, file) {
 /** Makes them all, and says every few seconds how far it is: the compiler itself says nothing for minutes. */
 async function withProgress(names) {
   const startMs = performance.now()
+  const units = writeUnits()
   let made = 0
   const say = () =>
     console.log(
@@ -97,7 +114,9 @@ async function withProgress(names) {
   say()
   const timer = setInterval(say, 10_000)
   try {
-    await pMap(names, (name) => build(name).then(() => made++), { concurrency: availableParallelism() }) // each compiles one file after the other
+    await pMap(names, (name) => build(name, units).then(() => made++), {
+      concurrency: availableParallelism(),
+    }) // each compiles one unit after the other
   } finally {
     clearInterval(timer)
   }
