@@ -72,8 +72,8 @@ export class ModelHost {
     if (config.function !== null || config.isSmallGraph) return
     try {
       if (config.bytes === null && !statSync(config.path).isFile()) return
-      this.preparation.startAhead(model, config, this.devices.runtimeFor(config))
-      this.devices.startAhead(config)
+      this.preparation.startTrial(model, config, this.devices.runtimeFor(config))
+      this.devices.startThread(config)
     } catch {
       // the load meets that, too
     }

@@ -149,7 +149,7 @@ export class Devices {
   }
 
   /** Starts the thread that the first instance of a model will have, if that is one of the CPU and takes its time to start. */
-  startAhead(config: ResolvedConfig): void {
+  startThread(config: ResolvedConfig): void {
     if (this.#chosen().kind === 'native' || !this.providers.leaveCpuOnly(config)) return
     const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set())
     worker.start().catch(() => {}) // place() awaits it, too

@@ -6,7 +6,7 @@ import { messageOf } from '../base/message-of.ts'
 import { ownFile } from '../base/own-package.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import { bytesId } from './executors/executor.ts'
-import { prove as proveHere, type ProofTask } from './prove.ts'
+import { answerTask, type ProofTask } from './proof-task.ts'
 import type { ProofAnswer } from './prover-thread.ts'
 
 type Proofs = readonly RowProof[]
@@ -38,8 +38,8 @@ export async function prove(
   const task: ProofTask = { model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }
   try {
     await new Promise<void>((resolve) => nextTurn(resolve)) // between two answers others have their turn
-    const found = byteLengthOf(model) <= mostBytesHere ? proveHere(task, mostStepsHere) : null
-    return found ?? (await askThread(task)) ?? proveHere(task)!
+    const found = byteLengthOf(model) <= mostBytesHere ? answerTask(task, mostStepsHere) : null
+    return found ?? (await askThread(task)) ?? answerTask(task)!
   } catch (error) {
     return [{ rows: 'unknown', node: null, reason: messageOf(error) }]
   }

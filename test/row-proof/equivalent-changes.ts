@@ -50,7 +50,7 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'ONNX Runtime opens no model with such a node on the CPU',
     },
   ],
-  'rules/learning.ts': [
+  'rules/ml-domain.ts': [
     {
       line: 'const scores = op.data(0)',
       changes: ['any value taken as data'],

@@ -156,7 +156,7 @@ export class ModelPreparation {
    * Begins to try a model whose file was not seen before, while other parts of its load begin and before its hash can tell
    * whether it is known, unless another load or process does. {@link endAhead} ends what is not used.
    */
-  startAhead(model: string, config: ResolvedConfig, runtime: ModelRuntime): void {
+  startTrial(model: string, config: ResolvedConfig, runtime: ModelRuntime): void {
     if (this.#options.verify === 'none' || config.bytes !== null) return
     const cache = this.#open()
     if (cache !== null && cache.readOnly !== null) return // it keeps no hashes of files: the model may well be in it
@@ -180,7 +180,7 @@ export class ModelPreparation {
         removeAtExit(folder)
       }
     }
-    trial.startAhead(folder)
+    trial.startProcess(folder)
     let end = (): void => {}
     const over = new Promise<undefined>((resolve) => (end = () => resolve(undefined)))
     this.#trialsAhead.set(path, { trial, state, startMs, lock, folder, over, end })

@@ -59,7 +59,7 @@ export class ModelTrial {
    *
    * @param folder to write its compiled form to; `null` for none.
    */
-  startAhead(folder: string | null): void {
+  startProcess(folder: string | null): void {
     if (startedAhead >= mostAhead) return
     try {
       this.#ahead = this.#start(folder)

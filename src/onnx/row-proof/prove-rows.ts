@@ -22,7 +22,7 @@ import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
 import { graphs } from './rules/graphs.ts'
 import { indexing } from './rules/indexing.ts'
-import { learning } from './rules/learning.ts'
+import { mlDomain } from './rules/ml-domain.ts'
 import { linear } from './rules/linear.ts'
 import { constantOf, movement } from './rules/movement.ts'
 import { quantisation } from './rules/quantised.ts'
@@ -91,7 +91,7 @@ export const rules: Rules = {
   ...quantisation,
   ...recurrence,
   ...graphs,
-  ...learning,
+  ...mlDomain,
 }
 
 /** Domains of ONNX Runtime's own operators. */

@@ -34,7 +34,10 @@ let forgetting: NodeJS.Timeout | undefined
  * @param steps that the answer may take; left out for the limit of a proof.
  * @returns `null` if an answer of this graph took more than `steps`, now or before.
  */
-export function prove({ model, bytesId, questions }: ProofTask, steps?: number): readonly RowProof[] | null {
+export function answerTask(
+  { model, bytesId, questions }: ProofTask,
+  steps?: number,
+): readonly RowProof[] | null {
   const own = keptOf(typeof model === 'string' ? `${stampOf(model).anything} ${model}` : bytesId)
   if (own.isLong && steps !== undefined) return null
   const read = (): OnnxModel | null =>

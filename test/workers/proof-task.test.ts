@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it, vi } from 'vitest'
 import * as reading from '../../src/onnx/row-proof/read-graph.ts'
-import { prove } from '../../src/run/prove.ts'
+import { answerTask } from '../../src/run/proof-task.ts'
 import { namelessCell } from '../models/nameless-axes.ts'
 
 vi.mock('../../src/onnx/row-proof/read-graph.ts', { spy: true })
@@ -18,7 +18,7 @@ it('reads the graph of a model once for the questions of a while, whether it lie
   /** Each message brings an object of its own over the same memory. */
   const ask = (model: string | SharedArrayBuffer, bytesId: number) => {
     read.mockClear()
-    prove({ model: typeof model === 'string' ? model : structuredClone(model), bytesId, questions: [] })
+    answerTask({ model: typeof model === 'string' ? model : structuredClone(model), bytesId, questions: [] })
     return read.mock.calls.length
   }
   expect([ask(path, 0), ask(path, 0)]).toEqual([1, 0])

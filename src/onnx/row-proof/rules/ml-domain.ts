@@ -152,7 +152,7 @@ const encoded: Rule = (op) => {
   return like(op.data(0), type)
 }
 
-export const learning: Rules = {
+export const mlDomain: Rules = {
   'ai.onnx.ml:LinearRegressor': regressor('targets'),
   ...forEach(['ai.onnx.ml:SVMRegressor', 'ai.onnx.ml:TreeEnsembleRegressor'], regressor('n_targets')),
   ...forEach(classifiers, classifier),
