@@ -258,8 +258,8 @@ function inspectionText(inspection: Inspection): string {
 
 function formatOf({ format, irVersion, opsets = {} }: Inspection): string[] {
   if (format === 'ort') return ["ONNX Runtime's own, which says nothing without being opened"]
-  const sets = Object.entries(opsets).map(([domain, version]) => `${line(domain)} ${version}`)
-  return [`ONNX, IR version ${irVersion}, operators of ${sets.length === 0 ? 'no version' : sets.join(', ')}`]
+  const sets = Object.entries(opsets).map(([domain, version]) => `${version} of ${line(domain)}`)
+  return [`ONNX, IR version ${irVersion}, ${sets.length === 0 ? 'no opset' : `opset ${sets.join(', ')}`}`]
 }
 
 function modelOf({ graphName = '', domain = '', modelVersion = 0, description = '' }: Inspection): string[] {

@@ -98,8 +98,9 @@ export class WarmUp {
    * Warms an instance: runs the user's samples on each instance, and made-up rows once for all instances that share the
    * session.
    *
-   * @param kind the same for sessions that may be one: the others wait for the first.
-   * @param check run between the two; resolves with true if its runs have warmed the session.
+   * @param kind equal for sessions that may turn out to be shared: only the first of a kind is warmed by made-up rows, the others
+   *   wait for it.
+   * @param check run after the samples and before made-up rows; resolves with true if its runs have warmed the session.
    * @throws SampleFailed
    */
   async run(session: WarmSession, kind: string, check?: () => Promise<boolean>): Promise<void> {

@@ -55,7 +55,7 @@ export interface ModelStatistics {
     /** Requests whose encoded images were decoded, from `infer()` on, waiting for a decoder included. It is a part of `queue`. */
     readonly imageDecode: StatisticDuration
   }
-  /** Ascending by batch size: a histogram of it, too, as their counts add up to {@link executionCount}. */
+  /** One entry for each batch size that ran, ascending: a histogram of the sizes. Its counts add up to {@link executionCount}. */
   readonly batchStats: readonly BatchStatistics[]
   /** Latencies of answered requests, by the parts that the sums in {@link inferenceStats} have. */
   readonly latency: {

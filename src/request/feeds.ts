@@ -200,7 +200,7 @@ export class FeedParser {
     let rows = 1
     let ownRows: number[] | null = null // of each input, once they differ
     let empty = true
-    let alone = !this.byRow
+    let whole = !this.byRow
     for (let index = 0; index < values.length; index++) {
       const value = values[index]
       if (value === undefined) {
@@ -213,7 +213,7 @@ export class FeedParser {
       const axis = this.#axes[index]!
       if (this.#maxBatchSize > 0 && axis === -1) {
         // Of an input without a shape it is not known what its first dimension counts, unless dims were said of it.
-        alone ||= given.dims.length > this.#metadata[index]!.shape.length && !this.#reshapes?.[index]
+        whole ||= given.dims.length > this.#metadata[index]!.shape.length && !this.#reshapes?.[index]
       } else if (this.#maxBatchSize > 0 && !(filled !== null && Object.hasOwn(filled, input.name))) {
         const inputRows = given.dims[axis]!
         if (first === null) {
@@ -235,8 +235,8 @@ export class FeedParser {
       data[index] = this.#maxBatchSize > 0 && axis === -1 ? ownCopy(checked) : checked
       dims?.push(this.#reshapes?.[index]?.of(given.dims) ?? given.dims)
     }
-    alone ||= dims !== null && !this.#limited && !this.#hasUsualLengths(dims)
-    if (this.#maxBatchSize > 0 && (alone || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
+    whole ||= dims !== null && !this.#limited && !this.#hasUsualLengths(dims)
+    if (this.#maxBatchSize > 0 && (whole || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize)

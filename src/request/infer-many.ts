@@ -207,7 +207,7 @@ function asError(reason: unknown): Error {
 /** Where the items of a stream come from. One that is a promise is awaited; if that rejects, its item has the error. */
 export type ItemSource<I> = Iterable<I | Promise<I>> | AsyncIterable<I>
 
-/** @throws InferenceError `ERR_INVALID_INPUT` for what cannot be iterated. */
+/** @throws InferenceError `ERR_INVALID_ARG` for what cannot be iterated. */
 function checkSource(model: string, source: unknown): asserts source is ItemSource<unknown> {
   let iterable: boolean
   try {

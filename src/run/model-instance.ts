@@ -20,7 +20,7 @@ export interface PreparedBatch {
   /** The estimate of its run, in milliseconds; 0 when unknown. */
   readonly runMs: number
   /** Whether nothing else may be on the worker meanwhile. */
-  readonly alone: boolean
+  readonly isExclusive: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
 }
@@ -269,7 +269,7 @@ export class ModelInstance implements Instance {
       layoutIndex: layout.index,
       mailed,
       runMs,
-      alone: batch.alone,
+      isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
     }
   }

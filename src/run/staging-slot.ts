@@ -121,7 +121,8 @@ export class StagingSlot {
   }
 
   /**
-   * Finds or makes the layout of a batch and memory for it.
+   * Finds or makes the layout of a batch and memory for it. A batch that can be run where most of its rows were written is
+   * complete there afterwards: the others are copied, and it needs no gathering.
    *
    * @param blocks where rows of it may have been written, and can be run; `null` for nowhere.
    */

@@ -22,7 +22,7 @@ interface DispatchedBatch {
   readonly source: ModelInstance
   readonly charge: Charge<ModelInstance>
   /** Whether nothing else may be on the worker meanwhile. */
-  readonly alone: boolean
+  readonly isExclusive: boolean
 }
 
 /** The time of one worker: who has been given what of it, and when it will be free. */
@@ -68,11 +68,11 @@ export class WorkerTime {
    *
    * @param runMs the estimate of its run; 0 when unknown.
    */
-  given(source: ModelInstance, slotId: number, runMs: number, alone: boolean): void {
+  given(source: ModelInstance, slotId: number, runMs: number, isExclusive: boolean): void {
     const charge = this.shares.charge(source, runMs)
     if (this.#dispatched.length === 0) this.#starts(charge)
     else this.#behindMs += charge.estimateMs
-    this.#dispatched.push({ slotId, source, charge, alone })
+    this.#dispatched.push({ slotId, source, charge, isExclusive })
   }
 
   /** Notes that a batch is done; returns it, or `null` when it is none of those dispatched. */

@@ -175,7 +175,12 @@ export class WorkerSession {
     if (thread === null || this.#closing !== null) throw new ThreadEndedError()
     const stop = () => this.worker.stopRun(this, true)
     const tried = (executor: Executor) =>
-      within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
+      within(
+        this.#source.maxSampleMs,
+        this.#clock,
+        () => executor.runSample(this.id, feeds, wantsOutputs),
+        stop,
+      )
     const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)))
     if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
     return run
@@ -306,12 +311,12 @@ export interface SessionSource {
   readonly options: OpenOptions
   readonly memory: ResolvedMemory
   /** Longest time of a run of a sample; 0 for none. */
-  readonly maxRunMs: number
+  readonly maxSampleMs: number
   /** What is known of it beforehand. */
   readonly notes?: Readonly<Record<string, string>>
   /**
-   * What it was made from, to be opened where the model cannot be, or is not what was checked by the time it is open (`isStillMade`); told
-   * when it was.
+   * The model that a compiled one was made from. It is opened where the compiled one cannot be, or is stale by the time it is open
+   * (`isStillMade`); `used` is then called with the reason.
    */
   readonly original?:
     | (Pick<SessionSource, 'model' | 'options'> & { isStillMade(): boolean; used(reason: string): void })
@@ -404,8 +409,8 @@ export function isSame(one: SessionState, other: SessionState, by: keyof FileSta
 }
 
 /**
- * Runs a sample, and has it stopped when it takes too long: what it was to be warmed by may never end, and others wait for the
- * worker.
+ * Runs a sample, and has it stopped when it takes too long: the run of a warm-up may never end, and other models wait for the
+ * same worker.
  *
  * @param maxRunMs 0 for no limit.
  * @returns the run; one that was stopped says so as its error.

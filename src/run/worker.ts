@@ -194,7 +194,10 @@ export class Worker {
     if (runner === null || !serving || this.#tasks.running) return false
     const idle = dispatched.length < this.#concurrency
     const isEmpty = dispatched.length === 0
-    if (!isEmpty && (this.#tasks.waiting || dispatched.length > this.#concurrency || dispatched[0]!.alone))
+    if (
+      !isEmpty &&
+      (this.#tasks.waiting || dispatched.length > this.#concurrency || dispatched[0]!.isExclusive)
+    )
       return false
     if (isEmpty && this.#tasks.waiting && (this.#tasks.isTurn || this.time.next() === null)) {
       this.#tasks.start(runner, (owner) => this.#taskDone(owner))
@@ -231,14 +234,14 @@ export class Worker {
   #submit(
     executor: Executor,
     source: ModelInstance,
-    { slotId, layoutIndex, mailed, runMs, alone, elsewhere }: PreparedBatch,
+    { slotId, layoutIndex, mailed, runMs, isExclusive, elsewhere }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
-    this.time.given(source, slotId, runMs, alone)
+    this.time.given(source, slotId, runMs, isExclusive)
     const here =
       idle &&
-      !alone &&
+      !isExclusive &&
       !elsewhere &&
       mailed === null &&
       this.#inline?.allows(runMs, source, source.hasWaiting)

@@ -21,7 +21,7 @@ export interface Batch {
   place: BatchPlace | null
   readonly reason: BatchReason
   /** Whether nothing else may be on the worker meanwhile: a request of it may have killed one before. */
-  readonly alone: boolean
+  readonly isExclusive: boolean
   /** Whether its requests have been run before, and some run of them has failed. */
   readonly isRerun: boolean
   /** Whether it is prefetched: it waits behind another batch, and can be revoked. */

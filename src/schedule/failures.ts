@@ -146,7 +146,7 @@ function shown({ requestId }: InferRequest): string {
  * What becomes of the requests of a run that failed: they are run again, before anything else that waits, or rejected.
  */
 export class Retries {
-  readonly #batches: Pick<Batch, 'requests' | 'reason' | 'alone'>[] = []
+  readonly #batches: Pick<Batch, 'requests' | 'reason' | 'isExclusive'>[] = []
   readonly #rerunAfterCrash: boolean
   readonly #answers: Answers
   readonly #errors: RequestErrors
@@ -194,7 +194,7 @@ export class Retries {
 
   /** Whether the next one is to be on its worker alone. */
   get nextIsAlone(): boolean {
-    return this.#batches[0]?.alone === true
+    return this.#batches[0]?.isExclusive === true
   }
 
   /**
@@ -239,7 +239,7 @@ export class Retries {
   }
 
   /** Takes the next batch out; `null` for none. */
-  take(): Pick<Batch, 'requests' | 'reason' | 'alone'> | null {
+  take(): Pick<Batch, 'requests' | 'reason' | 'isExclusive'> | null {
     const next = this.#batches.shift()
     if (next === undefined) return null
     this.count -= next.requests.length
@@ -247,9 +247,9 @@ export class Retries {
   }
 
   /** Puts a batch back that was taken out and has not run. */
-  putBack({ requests, reason, alone }: Batch): void {
+  putBack({ requests, reason, isExclusive }: Batch): void {
     if (requests.length === 0) return
-    this.#batches.unshift({ requests, reason, alone })
+    this.#batches.unshift({ requests, reason, isExclusive })
     this.count += requests.length
   }
 
@@ -270,9 +270,9 @@ export class Retries {
     return this.#batches.splice(0).flatMap(({ requests }) => requests)
   }
 
-  #add(requests: readonly InferRequest[], reason: Batch['reason'], alone: boolean): void {
+  #add(requests: readonly InferRequest[], reason: Batch['reason'], isExclusive: boolean): void {
     if (requests.length === 0) return
-    this.#batches.push({ requests, reason, alone })
+    this.#batches.push({ requests, reason, isExclusive })
     this.count += requests.length
   }
 }

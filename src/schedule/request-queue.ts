@@ -115,7 +115,7 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#waitsOn(entry)
   }
 
-  /** A request that was held may be sent: it goes behind the others of its bucket. Returns what {@link enqueue} does. */
+  /** A request that was held may be sent: it goes behind the others of its level. Returns what {@link enqueue} does. */
   release(entry: E): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     this.#holdNoMore(entry)

@@ -469,7 +469,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
         place: null,
         requests,
         reason: formed.reason,
-        alone: false,
+        isExclusive: false,
         isRerun: false,
         ahead: !idle,
         limited: false,
@@ -592,7 +592,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#ended(batch, reason)
     this.#retries.lost(batch, reason, died)
     // A suspect that runs alone says nothing new of the model.
-    if (!batch.alone && ++this.#deaths >= maxDeaths)
+    if (!batch.isExclusive && ++this.#deaths >= maxDeaths)
       this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
     this.#update()
     this.instances.offerSoon()

@@ -189,7 +189,7 @@ describe.skipIf(!hasShared)(`zerohop inspect, of published models${missingShared
   it('shows a model to people', async () => {
     const { stdout } = await zerohop('inspect', sharedPath('models/silero-vad/silero_vad_16k_op15.onnx'))
     expect(stdout).toContain(`
-format      ONNX, IR version 8, operators of ai.onnx 15
+format      ONNX, IR version 8, opset 15 of ai.onnx
 made by     pytorch 2.3.1
 model       main_graph
 inputs      input  float32 [batch, sequence]

@@ -272,7 +272,7 @@ describe('a session that is closed while it is being opened', () => {
     const session = new WorkerSession(
       -1,
       house.places[0]!.worker,
-      { model: 'b', options: {}, memory: { limitBytes: Infinity }, maxRunMs: 0 },
+      { model: 'b', options: {}, memory: { limitBytes: Infinity }, maxSampleMs: 0 },
       house.clock,
     )
     const opened = session.open().catch((error: Error) => error.name)

@@ -46,7 +46,7 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   layoutIndex: 0,
   mailed: null,
   runMs: 0,
-  alone: false,
+  isExclusive: false,
   elsewhere: false,
   ...members,
 })

@@ -90,8 +90,8 @@ export interface SpawnOptions {
 /** Options of {@link connect}. */
 export interface ConnectOptions {
   /**
-   * Milliseconds to keep trying to connect, at first and after the serving process has gone. Calls other than `infer`
-   * also give up when the process has sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000
+   * Milliseconds to keep trying to connect, at first and when the next call reconnects after the serving process has
+   * gone, with pauses that grow from 5 to 500. Calls other than `infer` also give up when the process has sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000
    * with `spawn`.
    */
   timeoutMs?: number

@@ -186,10 +186,14 @@ export class ModelInstances {
   /** The source of a session at a place. */
   sourceAt(placement: Placement): SessionSource {
     const { path, bytes, memory, maxRunMs, function: fn } = this.config
-    if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
+    if (fn !== null) return { model: path, options: { function: fn }, memory, maxSampleMs: maxRunMs }
     const model = bytes ?? path
     const options = sessionOptions(this.config, placement, this.host.sessionRuntime(this.name))
-    return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
+    return {
+      memory,
+      maxSampleMs: maxRunMs,
+      ...(this.#prepared?.opening(model, options) ?? { model, options }),
+    }
   }
 
   /** Records facts found about the model, also for later processes. */
