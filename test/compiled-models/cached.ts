@@ -91,7 +91,7 @@ const plainAnswers = new Map<string, Promise<number[]>>()
 /** What a model answers without any cache; a generated one, whose file never changes, is asked once. */
 export function plainLoad(config: ModelConfig): Promise<number[]> {
   const { path, ...more } = config
-  if (path === undefined || dirname(path) !== dirname(perceptron()) || Object.keys(more).length > 0)
+  if (typeof path !== 'string' || dirname(path) !== dirname(perceptron()) || Object.keys(more).length > 0)
     return askPlain(config)
   let answer = plainAnswers.get(path)
   if (answer === undefined) plainAnswers.set(path, (answer = askPlain(config)))
