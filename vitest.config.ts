@@ -15,15 +15,17 @@ const files = ['test', 'packages/perf/test'].flatMap((folder) =>
     .map((file) => `${folder}/${file.replaceAll('\\', '/')}`),
 )
 /** Files among whose first lines is one with this word and a reason. */
-const marked = (word: 'Alone' | 'Full') =>
+const marked = (word: 'Alone' | 'Alone in test:full' | 'Full') =>
   files.filter((file) => new RegExp(`^(//.*\n)*// ${word}: `).test(readFileSync(file, 'utf8')))
 /** They mock modules, or measure or change the process they run in. */
-const alone = marked('Alone')
+const alwaysAlone = marked('Alone')
+const aloneInFull = marked('Alone in test:full')
 /** They take long: `npm run test:full` runs them, `npm test` does not. */
 const long = marked('Full')
 
 export default defineConfig(({ mode }) => {
   const run = mode === 'full' ? files : files.filter((file) => !long.includes(file))
+  const alone = mode === 'full' ? [...alwaysAlone, ...aloneInFull] : alwaysAlone
   // Each project has it for itself: what it extends is read again without the mode.
   const env = {
     // Tests that call onnxruntime-node themselves would have it look up a host outside this machine.

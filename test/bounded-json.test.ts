@@ -85,7 +85,7 @@ describe('JSON in pieces', () => {
         }
         expect(parse(bytes)).toEqual(expected)
       }),
-      { numRuns: repetitions(300, 100) },
+      { numRuns: repetitions(300, 40) },
     )
   })
 

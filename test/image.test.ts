@@ -1,12 +1,11 @@
-// Alone: it mocks modules.
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import os, { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp from 'sharp'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   decodeImage,
   imageConcurrency,
@@ -15,8 +14,10 @@ import {
   type ImageSource,
   type ImageTarget,
 } from '../src/features/image/exports.ts'
+import * as imageDecoders from '../src/features/image/image-decoders.ts'
 import { toSmallFloat } from '../src/tensor/small-floats.ts'
 import { inTurn } from '../src/features/image/decode-queue.ts'
+import { replaceBuiltIn } from './support/built-in.ts'
 
 const SIZE = { width: 3, height: 2 }
 const PIXELS = [
@@ -394,9 +395,9 @@ describe('decodeImage refuses with ERR_IMAGE_DECODE', () => {
 
 describe('imageConcurrency', () => {
   const before = imageConcurrency()
+  let instances = 0
   afterEach(() => {
     imageConcurrency(before)
-    vi.doUnmock('node:os')
     vi.unstubAllEnvs()
   })
 
@@ -436,12 +437,11 @@ describe('imageConcurrency', () => {
     'is by default as many as the thread pool has threads, or there are cores: UV_THREADPOOL_SIZE %s',
     async (threads, expected) => {
       vi.stubEnv('UV_THREADPOOL_SIZE', threads)
-      vi.doMock('node:os', async (original) => ({
-        ...(await original<object>()),
-        availableParallelism: () => 16,
-      }))
-      vi.resetModules()
-      const fresh = await import('../src/features/image/decode-queue.ts')
+      onTestFinished(replaceBuiltIn(os, 'availableParallelism', () => () => 16))
+      const path = `../src/features/image/decode-queue.ts?${++instances}`
+      const fresh: typeof import('../src/features/image/decode-queue.ts') = await import(
+        /* @vite-ignore */ path
+      )
       expect(fresh.imageConcurrency()).toBe(expected)
     },
   )
@@ -456,12 +456,14 @@ describe('without the binary of sharp', () => {
   afterEach(() => void vi.doUnmock('sharp'))
 
   it('importing works, and the first use is refused with ERR_NATIVE_LOAD', async () => {
-    vi.resetModules()
     vi.doMock('sharp', () => {
       throw new Error('Could not load the "sharp" module')
     })
-    const fresh = await import('../src/features/image/exports.ts')
-    const refused = fresh.decodeImage(RGB, SIZE)
+    const path = '../src/features/image/image-decoders.ts?without'
+    const fresh: typeof imageDecoders = await import(/* @vite-ignore */ path)
+    const loadSharp = vi.spyOn(imageDecoders, 'loadSharp').mockImplementation(fresh.loadSharp)
+    onTestFinished(() => void loadSharp.mockRestore())
+    const refused = decodeImage(RGB, SIZE)
     await expect(refused).rejects.toMatchObject({
       code: 'ERR_NATIVE_LOAD',
       message: expect.stringContaining('npm install sharp'),

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { expect, it } from 'vitest'
 import { identity } from '../models/small.ts'
+import { full } from '../support/full.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 /** Every option there is, fields of errors, names of inputs, and one that means nothing. `signal` breaks Node itself. */
@@ -107,7 +108,7 @@ it('a name that Object.prototype has been given changes no answer and makes no c
   const fixture = fileURLToPath(new URL('fixtures/polluted.mjs', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [
     fixture,
-    JSON.stringify([identity('float32'), names, file]),
+    JSON.stringify([identity('float32'), names.filter((_, at) => full || at % 3 === 0), file]),
   ])
   const { before, report } = JSON.parse(stdout) as { before: Record<string, string>; report: unknown[] }
   expect(report).toEqual([])

@@ -12,7 +12,7 @@ import { decided } from '../support/decided.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
-import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { cachedLoad, compiledFolder, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
 const ort = openNativeOrt()
@@ -47,8 +47,7 @@ describe('a model that was loaded before', () => {
   })
 
   it('is the same model wherever its file lies', async () => {
-    const [dir, folder] = [ownFolder(), ownFolder()]
-    await cachedLoad(dir, { path: perceptron() })
+    const [dir, folder] = [await compiledFolder(), ownFolder()]
     copyFileSync(perceptron(), join(folder, 'elsewhere.onnx'))
     expect(
       (await cachedLoad(dir, { path: join(folder, 'elsewhere.onnx') }, { verify: 'none' })).origin.compiled,
@@ -85,8 +84,7 @@ describe('a model that was loaded before', () => {
   })
 
   it('keeps what all of its loads have learnt, in whichever order they do', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron() })
+    const dir = await compiledFolder()
     const preparation = new ModelPreparation(options(dir))
     const prepare = () =>
       preparation.prepare(
@@ -150,9 +148,7 @@ describe('another entry is made for', () => {
 
   describeNative('(with the native executor)', () => {
     it('another version of ONNX Runtime, and what changes the graph', async () => {
-      const dir = ownFolder()
-      const { cache } = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
-      expect(cache.enabled).toBe(true)
+      const dir = await compiledFolder()
       const same = await Promise.all([
         isKnown(dir, {}),
         isKnown(dir, {
@@ -232,8 +228,7 @@ describe('a cache that grows over its limit', () => {
   })
 
   it('loses what was used at a time that has not come yet, as before a clock was set right', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron(1) })
+    const dir = await compiledFolder()
     const [ahead] = entriesIn(dir)
     const nextYear = new Date(Date.now() + 365 * 24 * 3_600_000)
     utimesSync(join(dir, 'compiled-models-v1', 'used', ahead!.split('/').at(-1)!), nextYear, nextYear)

@@ -1,6 +1,6 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import {
   InferenceEngine,
@@ -11,7 +11,7 @@ import {
   type OutputValue,
 } from '../../src/index.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
-import { row } from './models.ts'
+import { perceptron, row } from './models.ts'
 
 /** A folder for one test. */
 export function ownFolder(): string {
@@ -53,8 +53,52 @@ export async function cachedLoad(
   }
 }
 
-/** What the model answers without any cache. */
-export async function plainLoad(config: ModelConfig): Promise<number[]> {
+interface CompiledFile {
+  readonly path: string
+  readonly mode: number
+  /** `null` for a folder. */
+  readonly bytes: Buffer | null
+}
+
+const compiled = new Map<number, Promise<CompiledFile[]>>()
+
+async function compiledOnce(seed: number): Promise<CompiledFile[]> {
+  const dir = ownFolder()
+  await cachedLoad(dir, { path: perceptron(seed) })
+  return ['entries', 'used'].flatMap((room) => {
+    const root = join('compiled-models-v1', room)
+    const paths = readdirSync(join(dir, root), { recursive: true, encoding: 'utf8' })
+    return [root, ...paths.map((path) => join(root, path))].map((path) => {
+      const stats = statSync(join(dir, path))
+      return { path, mode: stats.mode & 0o777, bytes: stats.isFile() ? readFileSync(join(dir, path)) : null }
+    })
+  })
+}
+
+/** A folder with a cache that has the compiled form of `perceptron(seed)`, which is compiled once for all tests. */
+export async function compiledFolder(seed = 1, dir = ownFolder()): Promise<string> {
+  if (!compiled.has(seed)) compiled.set(seed, compiledOnce(seed))
+  mkdirSync(join(dir, 'compiled-models-v1'), { mode: 0o700 })
+  for (const { path, mode, bytes } of await compiled.get(seed)!) {
+    if (bytes === null) mkdirSync(join(dir, path), { mode })
+    else writeFileSync(join(dir, path), bytes, { mode })
+  }
+  return dir
+}
+
+const plainAnswers = new Map<string, Promise<number[]>>()
+
+/** What a model answers without any cache; a generated one, whose file never changes, is asked once. */
+export function plainLoad(config: ModelConfig): Promise<number[]> {
+  const { path, ...more } = config
+  if (typeof path !== 'string' || dirname(path) !== dirname(perceptron()) || Object.keys(more).length > 0)
+    return askPlain(config)
+  let answer = plainAnswers.get(path)
+  if (answer === undefined) plainAnswers.set(path, (answer = askPlain(config)))
+  return answer
+}
+
+async function askPlain(config: ModelConfig): Promise<number[]> {
   const engine = new InferenceEngine({ cache: false, verify: 'none' })
   try {
     const outputs = (await (await engine.load('model', config)).infer({ x: row() })) as Record<

@@ -11,7 +11,7 @@ import { loadElsewhere } from './in-processes.ts'
 import { perceptron, unfollowed } from './models.ts'
 
 /** `REPEAT=1000` looks closer, for half an hour; `SEED` is that of the first. */
-const count = Number(process.env['REPEAT'] ?? repetitions(100, 3))
+const count = Number(process.env['REPEAT'] ?? repetitions(100, 2))
 const firstSeed = Number(process.env['SEED'] ?? 1)
 
 const program = fileURLToPath(new URL('fixtures/ended.mjs', import.meta.url))

@@ -18,7 +18,7 @@ import { accumulator } from '../models/accumulator.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
-import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { cachedLoad, compiledFolder, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere } from './in-processes.ts'
 import { perceptron, row } from './models.ts'
 
@@ -38,10 +38,9 @@ const compiledIn = (engine: InferenceEngine) => engine.capabilities().cache.mode
 
 describe('instances that come later', () => {
   it('are opened from the compiled form of the model that was loaded, whatever its path holds by then', async () => {
-    const [dir, folder] = [ownFolder(), ownFolder()]
+    const [dir, folder] = [await compiledFolder(), ownFolder()]
     const path = join(folder, 'model.onnx')
     copyFileSync(perceptron(1), path)
-    await cachedLoad(dir, { path })
     const engine = cachedEngine(dir)
     const model = await engine.load('model', { path })
     copyFileSync(perceptron(2), path)
@@ -53,9 +52,7 @@ describe('instances that come later', () => {
   })
 
   it('of a model that replaces another are opened from what that was prepared as', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron(2) })
-    const engine = cachedEngine(dir)
+    const engine = cachedEngine(await compiledFolder(2))
     const model = await engine.load('model', { path: perceptron(1) })
     await engine.load('model', { path: perceptron(2), instanceGroup: [{ count: 2 }] })
     expect(await answerOf(model)).toEqual(await plainLoad({ path: perceptron(2) }))
@@ -72,8 +69,7 @@ describe.skipIf(cudaProviderInstalled())('a model whose first execution provider
   })
 
   it('is prepared again when that turns out only as its session is opened', async () => {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron() })
+    const dir = await compiledFolder()
     const prepare = vi.spyOn(ModelPreparation.prototype, 'prepare')
     const only = (is: boolean) => vi.spyOn(EngineProviders.prototype, 'leaveCpuOnly').mockReturnValueOnce(is)
     only(false)
@@ -198,8 +194,7 @@ describe('a model that could not be compiled', () => {
 describeNative('a compiled model', () => {
   /** An engine whose only worker serves another model, and the folder of a cache that has the model. */
   async function busyEngine(): Promise<{ dir: string; engine: InferenceEngine }> {
-    const dir = ownFolder()
-    await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    const dir = await compiledFolder()
     const engine = cachedEngine(dir, { executor: 'native', cpuWorkers: 1 })
     await engine.load('other', { path: perceptron(2) })
     return { dir, engine }

@@ -10,8 +10,8 @@ export function perceptron(seed = 1): string {
 }
 
 /** The same of 9 MB. */
-export function largePerceptron(seed = 1): string {
-  return modelPath(`cached-perceptron-large-${seed}`, () => layers(seed, undefined, 'y', 32_768).build())
+export function largePerceptron(): string {
+  return modelPath('cached-perceptron-large', () => layers(1, undefined, 'y', 32_768).build())
 }
 
 /** The same of 38 MB, which takes a while to open. */

@@ -14,7 +14,7 @@ describe('processes that share a cache', () => {
     async () => {
       const dir = ownFolder()
       const all = await Promise.all(
-        Array.from({ length: repetitions(8, 3) }, () => loadElsewhere(dir, perceptron()).loaded),
+        Array.from({ length: repetitions(8, 2) }, () => loadElsewhere(dir, perceptron()).loaded),
       )
       const expected = await plainLoad({ path: perceptron() })
       expect(all.map((loaded) => loaded?.y)).toEqual(all.map(() => expected))

@@ -4,12 +4,14 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants, getPriority } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { full } from '../support/full.ts'
 import { describeNative } from '../support/native.ts'
+import { until } from '../support/until.ts'
 import { startOfSystem } from '../../src/models/compiled-models/entry-lock.ts'
 import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
 import type { Manifest } from '../../src/models/compiled-models/entry.ts'
@@ -30,6 +32,13 @@ function startedChildren(): ChildProcess[] {
   channel('child_process').subscribe(note)
   onTestFinished(() => void channel('child_process').unsubscribe(note))
   return started
+}
+
+/** Stops a process where it runs its model, for a loop without end: it need not compute until it is killed. */
+function stopWhereItRuns(child: ChildProcess): void {
+  child.on('message', (word) => {
+    if ((word as { stage?: string }).stage === 'model') child.kill('SIGSTOP')
+  })
 }
 
 const rejection = (promise: Promise<unknown>) =>
@@ -157,7 +166,10 @@ describeNative('a model that', () => {
     let settled = false
     void loading.then(() => (settled = true))
     let served = 0
-    for (; !settled; served++) await other.infer({ x: new Float32Array(4) })
+    for (; !settled; served++) {
+      await other.infer({ x: new Float32Array(4) })
+      await sleep(2)
+    }
     const error = await loading
     expect(error).toBeInstanceOf(InferenceError)
     expect(error).toMatchObject({
@@ -175,7 +187,11 @@ describeNative('a model that', () => {
   it('never comes back rejects its load after the time-out, and others are served', async () => {
     const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 2000 })
     const other = await engine.load('other', { path: identity('float32') })
-    const error = await rejection(engine.load('endless', { path: endless() }))
+    const started = startedChildren()
+    const loading = rejection(engine.load('endless', { path: endless() }))
+    await until(() => started.length > 0)
+    if (!full) stopWhereItRuns(started[0]!)
+    const error = await loading
     expect(error).toMatchObject({
       code: 'ERR_MODEL_LOAD',
       model: 'endless',
@@ -208,9 +224,10 @@ describeNative('a model that was loaded without being run', () => {
     const notRun = { path: endless(), warmup: false, checkRows: false } as const
     for (const name of ['a', 'b']) await engine.load(name, notRun)
     const before = started.length
-    expect((await rejection(engine.load('c', { path: endless() })))?.received).toBe(
-      `no answer within ${verifyTimeoutMs} ms`,
-    )
+    const loading = rejection(engine.load('c', { path: endless() }))
+    await until(() => started.length > before)
+    stopWhereItRuns(started[before]!)
+    expect((await loading)?.received).toBe(`no answer within ${verifyTimeoutMs} ms`)
     await engine.load('d', notRun)
     expect(started.length - before).toBe(1)
   })

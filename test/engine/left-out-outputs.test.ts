@@ -55,8 +55,10 @@ describe.each(kinds)(
         rows: 'maxBatchSize' in config ? 'declared' : 'independent',
       })
       await joined(model)
-      expect(warn).not.toHaveBeenCalled()
+      const codes = warn.mock.calls.map(([, options]) => (options as { code?: string }).code)
       warn.mockRestore()
+      // An engine of another file of this process may be found by the garbage collector just now.
+      expect(codes.filter((code) => code !== 'ZEROHOP_ENGINE_DROPPED')).toEqual([])
     })
 
     it('with the binding', async () => {

@@ -20,8 +20,8 @@ import { markedModel, markOf } from '../support/versions.ts'
 
 const x = new Float32Array(1024)
 
-/** Some 75 ms a run: long enough that a run goes on while this thread is kept from looking. */
-const slow = () => small.matmulLoop(1024, 300)
+/** Some 40 ms a run: long enough that a run goes on while this thread is kept from looking. */
+const slow = () => small.matmulLoop(1024, 150)
 
 /**
  * A slow model (one request a run) whose two staging slots are taken, so that the next request waits.
@@ -173,72 +173,6 @@ describe('signal', () => {
   })
 })
 
-/** sum = x, and product = x, after a loop that never ends unless there is a number above 0. */
-function endless(): Uint8Array {
-  const body = graph('body')
-    .input('time', 'int64', [])
-    .input('go', 'bool', [])
-    .input('in', 'float32', ['N', 4])
-    .output('on', 'bool', [])
-    .output('out', 'float32', ['N', 4])
-    .node('ReduceMax', ['x'], ['largest'], { keepdims: 0 })
-    .node('LessOrEqual', ['largest', 'zero'], ['on'])
-    .node('Identity', ['in'], ['out'])
-    .subgraph()
-  return graph('endless')
-    .input('x', 'float32', ['N', 4])
-    .output('sum', 'float32', ['N', 4])
-    .output('product', 'float32', ['N', 4])
-    .initializer('zero', 'float32', [], [0])
-    .initializer('yes', 'bool', [], [1])
-    .node('Loop', ['', 'yes', 'x'], ['sum'], { body })
-    .node('Identity', ['sum'], ['product'])
-    .build()
-}
-
-const feeds = (value: number) => ({ x: new Tensor('float32', new Float32Array(4).fill(value), [1, 4]) })
-
-describe.each(executorKinds)('a model whose warming up never ends (%s)', (executor) => {
-  it('fails to load after maxRunMs, and what it was to replace has gone on serving', async () => {
-    const engine = ownEngine({ cpuWorkers: 1, executor })
-    await engine.load('m', { bytes: markedModel(7), checkRows: false })
-    const loading = engine.load('m', {
-      bytes: endless(),
-      maxBatchSize: 4,
-      checkRows: false,
-      maxRunMs: 100,
-      warmup: [{ feeds: feeds(1) }, { feeds: feeds(0) }],
-    })
-    const refusal = expect(loading).rejects.toMatchObject({
-      code: 'ERR_MODEL_LOAD',
-      argument: executor === 'native' ? 'warmup[1].feeds' : expect.anything(),
-      message:
-        executor === 'native' ? expect.stringContaining('longer than maxRunMs, 100 ms') : expect.anything(),
-    })
-    const answers = async () => {
-      for (let count = 0; count < 20; count++) expect(markOf(await engine.infer('m', feeds(3)), 3)).toBe(7)
-    }
-    await Promise.all([refusal, executor === 'native' ? answers() : null])
-    await answers()
-  })
-})
-
-// The binding cannot stop a run: its thread is given up.
-it.runIf(executorKinds[0] === 'native')(
-  'made-up rows over which a run takes longer than maxRunMs are left out',
-  async () => {
-    const engine = ownEngine({ cpuWorkers: 1, executor: 'native' })
-    const model = await engine.load('m', {
-      bytes: endless(),
-      maxBatchSize: 4,
-      checkRows: false,
-      maxRunMs: 100,
-      warmup: { data: 'zeros' },
-    })
-    expect((await model.infer(feeds(2)))['sum']!.data).toEqual(new Float32Array(4).fill(2))
-  },
-)
-
 /** The first and the last element of each row. */
 function ends(rowDims: readonly number[]): string {
   const length = elementCount(rowDims)
@@ -278,43 +212,46 @@ function largestOfVolume(rowDims: readonly number[]): string {
   )
 }
 
-describe.each(full ? executorKinds : executorKinds.slice(0, 1))('rows of 256 MiB (%s)', (executor) => {
-  const rowDims = [1, 256, 512, 512]
-  const filled = (first: number, last: number) => {
-    const row = new Float32Array(elementCount(rowDims))
-    ;[row[0], row[row.length - 1]] = [first, last]
-    return row
-  }
+describe.each(full ? executorKinds : executorKinds.slice(0, 1))(
+  'rows of 132 MiB, of which a run holds one (%s)',
+  (executor) => {
+    const rowDims = [1, 132, 512, 512]
+    const filled = (first: number, last: number) => {
+      const row = new Float32Array(elementCount(rowDims))
+      ;[row[0], row[row.length - 1]] = [first, last]
+      return row
+    }
 
-  it('are answered, each in a run of its own, and none is made up here', async () => {
-    const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
-    onTestFinished(() => void runSample.mockRestore())
-    const engine = ownEngine({ executor, verify: 'child', cache: false })
-    const model = await load(engine, ends(rowDims))
-    const answers = await Promise.all([1, 2].map((value) => model.infer({ x: filled(value, -value) })))
-    expect(answers.map(({ y }) => [...(y as Tensor).data])).toEqual([
-      [1, -1],
-      [2, -2],
-    ])
-    expect([model.metadata.joining.rows, model.metadata.maxBatchSize]).toEqual(['independent', 1])
-    expect([model.stats().executionCount, runSample.mock.calls]).toEqual([2, []])
-  })
+    it('are answered, each in a run of its own, and none is made up here', async () => {
+      const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
+      onTestFinished(() => void runSample.mockRestore())
+      const engine = ownEngine({ executor, verify: 'child', cache: false })
+      const model = await load(engine, ends(rowDims))
+      const answers = await Promise.all([1, 2].map((value) => model.infer({ x: filled(value, -value) })))
+      expect(answers.map(({ y }) => [...(y as Tensor).data])).toEqual([
+        [1, -1],
+        [2, -2],
+      ])
+      expect([model.metadata.joining.rows, model.metadata.maxBatchSize]).toEqual(['independent', 1])
+      expect([model.stats().executionCount, runSample.mock.calls]).toEqual([2, []])
+    })
 
-  it('are not compared, so that a model whose graph proves nothing runs each request alone', async () => {
-    const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
-    onTestFinished(() => void runSample.mockRestore())
-    const model = await load(ownEngine({ executor }), largestOfVolume(rowDims), {
-      dynamicBatching: { preferredBatchSize: [2] },
+    it('are not compared, so that a model whose graph proves nothing runs each request alone', async () => {
+      const runSample = vi.spyOn(WorkerSession.prototype, 'runSample')
+      onTestFinished(() => void runSample.mockRestore())
+      const model = await load(ownEngine({ executor }), largestOfVolume(rowDims), {
+        dynamicBatching: { preferredBatchSize: [2] },
+      })
+      const { y } = await model.infer({ x: filled(0, 3) })
+      expect([...(y as Tensor).data]).toEqual([3])
+      expect(await model.joiningKnown()).toMatchObject({
+        rows: 'unknown',
+        reason: expect.stringContaining('an input has 34603008 elements for a row'),
+      })
+      expect(runSample).not.toHaveBeenCalled()
     })
-    const { y } = await model.infer({ x: filled(0, 3) })
-    expect([...(y as Tensor).data]).toEqual([3])
-    expect(await model.joiningKnown()).toMatchObject({
-      rows: 'unknown',
-      reason: expect.stringContaining('an input has 67108864 elements for a row'),
-    })
-    expect(runSample).not.toHaveBeenCalled()
-  })
-})
+  },
+)
 
 describe('defaultMaxBatchSize', () => {
   it.each<[rowDims: readonly number[], options: ModelOptions, rows: number]>([
@@ -329,10 +266,10 @@ describe('defaultMaxBatchSize', () => {
   })
 
   it('does not count what all rows share', async () => {
-    const path = modelPath('shared-table', () =>
+    const path = modelPath('shared-table-of-16-mib', () =>
       graph('shared-table')
         .input('x', 'float32', ['N', 4])
-        .input('table', 'float32', [2 ** 24])
+        .input('table', 'float32', [2 ** 22])
         .output('y', 'float32', ['N', 4])
         .node('ReduceMax', ['table'], ['most'], { axes: [0], keepdims: 0 })
         .node('Add', ['x', 'most'], ['y'])
@@ -350,5 +287,72 @@ describe('a model with rows of 4 GiB', () => {
       code: 'ERR_MODEL_LOAD',
       message: expect.stringContaining('expected at most 2147483648 bytes in one row'),
     })
+  })
+})
+
+/** sum = x, and product = x, after a loop that never ends unless there is a number above 0. */
+function endless(): Uint8Array {
+  const body = graph('body')
+    .input('time', 'int64', [])
+    .input('go', 'bool', [])
+    .input('in', 'float32', ['N', 4])
+    .output('on', 'bool', [])
+    .output('out', 'float32', ['N', 4])
+    .node('ReduceMax', ['x'], ['largest'], { keepdims: 0 })
+    .node('LessOrEqual', ['largest', 'zero'], ['on'])
+    .node('Identity', ['in'], ['out'])
+    .subgraph()
+  return graph('endless')
+    .input('x', 'float32', ['N', 4])
+    .output('sum', 'float32', ['N', 4])
+    .output('product', 'float32', ['N', 4])
+    .initializer('zero', 'float32', [], [0])
+    .initializer('yes', 'bool', [], [1])
+    .node('Loop', ['', 'yes', 'x'], ['sum'], { body })
+    .node('Identity', ['sum'], ['product'])
+    .build()
+}
+
+const feeds = (value: number) => ({ x: new Tensor('float32', new Float32Array(4).fill(value), [1, 4]) })
+
+// The binding cannot stop a run: its thread is given up.
+it.runIf(executorKinds[0] === 'native')(
+  'made-up rows over which a run takes longer than maxRunMs are left out',
+  async () => {
+    const engine = ownEngine({ cpuWorkers: 1, executor: 'native' })
+    const model = await engine.load('m', {
+      bytes: endless(),
+      maxBatchSize: 4,
+      checkRows: false,
+      maxRunMs: 100,
+      warmup: { data: 'zeros' },
+    })
+    expect((await model.infer(feeds(2)))['sum']!.data).toEqual(new Float32Array(4).fill(2))
+  },
+)
+
+// Last: the thread that the binding gives up computes until the process ends.
+describe.each(executorKinds)('a model whose warming up never ends (%s)', (executor) => {
+  it('fails to load after maxRunMs, and what it was to replace has gone on serving', async () => {
+    const engine = ownEngine({ cpuWorkers: 1, executor })
+    await engine.load('m', { bytes: markedModel(7), checkRows: false })
+    const loading = engine.load('m', {
+      bytes: endless(),
+      maxBatchSize: 4,
+      checkRows: false,
+      maxRunMs: 100,
+      warmup: [{ feeds: feeds(1) }, { feeds: feeds(0) }],
+    })
+    const refusal = expect(loading).rejects.toMatchObject({
+      code: 'ERR_MODEL_LOAD',
+      argument: executor === 'native' ? 'warmup[1].feeds' : expect.anything(),
+      message:
+        executor === 'native' ? expect.stringContaining('longer than maxRunMs, 100 ms') : expect.anything(),
+    })
+    const answers = async () => {
+      for (let count = 0; count < 20; count++) expect(markOf(await engine.infer('m', feeds(3)), 3)).toBe(7)
+    }
+    await Promise.all([refusal, executor === 'native' ? answers() : null])
+    await answers()
   })
 })

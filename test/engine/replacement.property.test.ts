@@ -1,4 +1,4 @@
-// Alone: long histories go slowly in a process with much behind it.
+// Alone in test:full: long histories go slowly in a process with much behind it.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type ModelConfig } from '../../src/index.ts'

@@ -1,19 +1,21 @@
 import { describe, expect, it, vi } from 'vitest'
-import { InferenceEngine, type EngineOptions, type StagingOptions } from '../../src/index.ts'
+import type { EngineOptions, StagingOptions } from '../../src/index.ts'
+import { loadBinding } from '../../src/native/addon.ts'
 import * as small from '../models/small.ts'
 import { largestBatch, matchesPlain } from '../support/against-plain.ts'
+import { full } from '../support/full.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { expectClose } from '../support/same.ts'
 import { noise, sample } from '../support/samples.ts'
 
-const native = new InferenceEngine().capabilities().native.available
+const native = loadBinding().binding !== null
 const viaBinding = !native || process.env.ZEROHOP_EXECUTOR === 'binding'
 const refusesShared = process.versions.node.startsWith('20.')
 const counts = [1, 3, 0, 1, 2, 8, 1]
 
 /** The kinds that can be had here; what cannot has a test of its own below. */
 const kinds: NonNullable<StagingOptions['kind']>[] = ['auto', 'copied']
-if (!viaBinding) kinds.push('native')
+if (!viaBinding && full) kinds.push('native') // which 'auto' is here
 if (!refusesShared) kinds.push('shared')
 
 const bindings = refusesShared ? 'copied' : 'shared'

@@ -38,9 +38,11 @@ export function difference(
   other: Uint8Array | Error,
 ): { mean: number; most: number } {
   if (one instanceof Error || other instanceof Error) throw one instanceof Error ? one : other
-  const levels = Array.from(one, (value, at) => Math.abs(value - other[at]!))
-  return {
-    mean: levels.reduce((sum, level) => sum + level, 0) / levels.length,
-    most: levels.reduce((most, level) => Math.max(most, level), 0),
+  let [sum, most] = [0, 0]
+  for (let at = 0; at < one.length; at++) {
+    const level = Math.abs(one[at]! - other[at]!)
+    sum += level
+    most = Math.max(most, level)
   }
+  return { mean: sum / one.length, most }
 }

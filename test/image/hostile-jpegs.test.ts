@@ -1,14 +1,11 @@
-// Alone: it mocks modules.
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { mulberry32 } from '../../src/base/numbers.ts'
+import { repetitions } from '../support/full.ts'
 import { byBoth, difference, type Outcome } from './both-decoders.ts'
 import { jpegOf, segment, segmentsOf, withSegments } from './jpegs.ts'
-import { hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
+import { hasJpegDecoder, missingJpegDecoder, watchDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/features/image/image-decoders.ts', async (original) => ({
-  ...(await original<object>()),
-  jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder,
-}))
+watchDecoder()
 
 const size = { width: 20, height: 20 }
 const baseline = await jpegOf(48, 40, { quality: 60 })
@@ -113,7 +110,7 @@ describe.skipIf(!hasJpegDecoder)(
       ['progressive', progressive],
     ])('with bytes that were changed at random: %s', async (_, jpeg) => {
       const random = mulberry32(11)
-      for (let round = 0; round < 150; round++) {
+      for (let round = 0; round < repetitions(150, 40); round++) {
         const changed = Buffer.from(jpeg)
         // Half of them in what comes before the pixels.
         const range = round % 2 === 0 ? segmentsOf(jpeg).at(-1)! : jpeg.length

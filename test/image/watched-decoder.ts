@@ -1,12 +1,10 @@
-import { vi } from 'vitest'
+import { beforeAll, vi } from 'vitest'
+import * as imageDecoders from '../../src/features/image/image-decoders.ts'
 import type { NativeJpeg } from '../../src/native/native-binding.ts'
 
 type Decode = NativeJpeg['decodeJpeg']
 
-const { jpegDecoder: real } = await vi.importActual<
-  typeof import('../../src/features/image/image-decoders.ts')
->('../../src/features/image/image-decoders.ts')
-const decoder = real()
+const decoder = imageDecoders.jpegDecoder()
 
 /** Whether there is a decoder beside sharp on this machine. */
 export const hasJpegDecoder = decoder !== null
@@ -20,8 +18,12 @@ export const missingJpegDecoder = hasJpegDecoder
 export const watch: { isOn: boolean; decoded: boolean[] } = { isOn: true, decoded: [] }
 let decode: Decode | undefined
 
-/** Stands in for `jpegDecoder`. Whoever imports this file to do so must not import what is mocked. */
-export function watchedDecoder(): NativeJpeg | null {
+/** Has the tests of a file decode by {@link watchedDecoder}. */
+export function watchDecoder(): void {
+  beforeAll(() => void vi.spyOn(imageDecoders, 'jpegDecoder').mockImplementation(watchedDecoder))
+}
+
+function watchedDecoder(): NativeJpeg | null {
   if (decoder === null || !watch.isOn) return null
   const asked: Decode = async (...given) => {
     const done = await (decode ?? decoder.decodeJpeg.bind(decoder))(...given)

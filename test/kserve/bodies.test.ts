@@ -210,13 +210,13 @@ describe('a client that has gone before its request was handed over', () => {
 describe('JSON of a large tensor', () => {
   it('goes in and comes out in pieces, nested or flat, unchanged', async () => {
     const serving = await Serving.of(engine)
-    const rows = Array.from({ length: 30_000 }, (_, at) => [at, -1 - at / 4, 1 / (at + 1), 1e-30])
+    const rows = Array.from({ length: 10_000 }, (_, at) => [at, -1 - at / 4, 1 / (at + 1), 1e-30])
     const expected = Float32Array.from(rows.flat())
     for (const data of [rows, rows.flat()]) {
       const { status, json } = await serving.post('/v2/models/m/infer', {
-        inputs: [{ name: 'x', datatype: 'FP32', shape: [30_000, 4], data }],
+        inputs: [{ name: 'x', datatype: 'FP32', shape: [10_000, 4], data }],
       })
-      expect([status, json.outputs[0].shape]).toEqual([200, [30_000, 4]])
+      expect([status, json.outputs[0].shape]).toEqual([200, [10_000, 4]])
       const found = Float32Array.from(json.outputs[0].data)
       expect(Buffer.compare(Buffer.from(found.buffer), Buffer.from(expected.buffer))).toBe(0)
     }

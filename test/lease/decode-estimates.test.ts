@@ -1,8 +1,8 @@
-// Alone: it mocks modules.
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { resolveImageOptions } from '../../src/options/image-options.ts'
 import { inTurn } from '../../src/features/image/decode-queue.ts'
 import { imageConcurrency } from '../../src/features/image/exports.ts'
+import * as rgbPipeline from '../../src/features/image/rgb-pipeline.ts'
 import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
 import { admissionMarginMs, estimatedAnswerMs } from '../../src/schedule/answer-estimate.ts'
 import { DecodeTimes } from '../../src/features/leases/image-decoding.ts'
@@ -13,15 +13,13 @@ import { seen } from '../latency/seen.ts'
 import { noPolicy } from '../queue/recorder.ts'
 import { until } from '../support/until.ts'
 
-const decoder = vi.hoisted(() => ({ waiting: [] as (() => void)[] }))
-vi.mock('../../src/features/image/rgb-pipeline.ts', () => ({
-  decodeRgb: async () => {
-    await new Promise<void>((resolve) => decoder.waiting.push(resolve))
-    return Buffer.alloc(12)
-  },
-}))
+const decoder = { waiting: [] as (() => void)[] }
 
 beforeEach(() => {
+  vi.spyOn(rgbPipeline, 'decodeRgb').mockImplementation(async () => {
+    await new Promise<void>((resolve) => decoder.waiting.push(resolve))
+    return Buffer.alloc(12)
+  })
   const before = imageConcurrency()
   imageConcurrency(1)
   onTestFinished(() => void imageConcurrency(before))
@@ -129,7 +127,8 @@ describe('when an image would be decoded', () => {
 
   it('includes waiting calls of decodeImage', async () => {
     const model = decoding(new FakeClock())
-    await inTurn(() => new Promise((resolve) => setTimeout(resolve, 30)), callLimits)
+    // Much longer than those of other tests, which count too.
+    await inTurn(() => new Promise((resolve) => setTimeout(resolve, 300)), callLimits)
     const calls = Array.from({ length: 10 }, () => inTurn(async () => {}, callLimits))
     expect(model.estimate(usual, true).inMs).toBeGreaterThan(200)
     await Promise.all(calls)

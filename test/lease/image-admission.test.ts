@@ -1,7 +1,8 @@
-// Alone: it mocks modules.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import * as decodingImages from '../../src/features/image/decode-image.ts'
 import { imageConcurrency } from '../../src/features/image/exports.ts'
+import * as rgbPipeline from '../../src/features/image/rgb-pipeline.ts'
 import { ImageDecoding } from '../../src/features/leases/image-decoding.ts'
 import { resolveImageOptions } from '../../src/options/image-options.ts'
 import { PriorityLevel } from '../../src/request/infer-request.ts'
@@ -13,24 +14,7 @@ import { until } from '../support/until.ts'
 import { outcomeOf } from '../scheduling/outcome.ts'
 
 /** Which images were decoded, in that order, and what lets them through. */
-const decoder = vi.hoisted(() => ({
-  begun: [] as number[],
-  gates: new Map<number, () => void>(),
-  isHeld: false,
-}))
-vi.mock('../../src/features/image/rgb-pipeline.ts', () => ({
-  decodeRgb: async ([, , , which]: Uint8Array, { width, height }: { width: number; height: number }) => {
-    decoder.begun.push(which!)
-    if (decoder.isHeld) await new Promise<void>((resolve) => decoder.gates.set(which!, resolve))
-    if (which === 99) throw Object.assign(new Error('no image'), { code: 'ERR_IMAGE_DECODE' })
-    return Buffer.alloc(3 * width * height, which!)
-  },
-}))
-
-vi.mock('../../src/features/image/decode-image.ts', async (original) => ({
-  ...(await original<object>()),
-  warmDecoder: async () => {},
-}))
+const decoder = { begun: [] as number[], gates: new Map<number, () => void>(), isHeld: false }
 
 const engine = sharedEngine()
 const image = (which: number) => ({ x: Buffer.from([0xff, 0xd8, 0xff, which]) })
@@ -53,6 +37,14 @@ const first = async (answer: Promise<{ [name: string]: unknown }>) =>
   ((await answer)['y'] as { data: Float32Array }).data[0]
 
 beforeEach(() => {
+  vi.spyOn(decodingImages, 'warmDecoder').mockResolvedValue()
+  vi.spyOn(rgbPipeline, 'decodeRgb').mockImplementation(async (source, { width, height }) => {
+    const which = (source as Uint8Array)[3]!
+    decoder.begun.push(which)
+    if (decoder.isHeld) await new Promise<void>((resolve) => decoder.gates.set(which, resolve))
+    if (which === 99) throw Object.assign(new Error('no image'), { code: 'ERR_IMAGE_DECODE' })
+    return Buffer.alloc(3 * width * height, which)
+  })
   decoder.begun.length = 0
   decoder.gates.clear()
   decoder.isHeld = true

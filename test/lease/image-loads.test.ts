@@ -1,13 +1,9 @@
-// Alone: it mocks modules.
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { loadSharp } from '../../src/features/image/image-decoders.ts'
-import { decodeRgb } from '../../src/features/image/rgb-pipeline.ts'
+import * as imageDecoders from '../../src/features/image/image-decoders.ts'
+import * as rgbPipeline from '../../src/features/image/rgb-pipeline.ts'
 import { InferenceError } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
-
-vi.mock('../../src/features/image/image-decoders.ts', { spy: true })
-vi.mock('../../src/features/image/rgb-pipeline.ts', { spy: true })
 
 const config = (image?: object) => ({
   path: small.identity('float32', [3, 4, 4]),
@@ -22,8 +18,8 @@ it('a model that takes images is not loaded where sharp is missing, and any othe
     'sharp, which decodes the images, cannot be loaded. Install it: npm install sharp',
     { name: 'sharp' },
   )
-  vi.mocked(loadSharp).mockImplementation(() => Promise.reject(missing))
-  onTestFinished(() => void vi.mocked(loadSharp).mockRestore())
+  const loadSharp = vi.spyOn(imageDecoders, 'loadSharp').mockImplementation(() => Promise.reject(missing))
+  onTestFinished(() => void loadSharp.mockRestore())
   await expect(engine.load('m', config({}))).rejects.toMatchObject({
     code: 'ERR_NATIVE_LOAD',
     model: 'm',
@@ -36,11 +32,12 @@ it('a model that takes images is not loaded where sharp is missing, and any othe
 
 it('a model that takes images has had some decoded when it is ready, of the formats that it lets in', async () => {
   const engine = ownEngine()
+  const decodeRgb = vi.spyOn(rgbPipeline, 'decodeRgb')
   const formats = () =>
-    vi.mocked(decodeRgb).mock.calls.map(([bytes]) => ((bytes as Uint8Array)[0] === 0xff ? 'jpeg' : 'png'))
+    decodeRgb.mock.calls.map(([bytes]) => ((bytes as Uint8Array)[0] === 0xff ? 'jpeg' : 'png'))
   await engine.load('both', config({}))
   expect(new Set(formats())).toEqual(new Set(['jpeg', 'png']))
-  vi.mocked(decodeRgb).mockClear()
+  decodeRgb.mockClear()
   await engine.load('png', config({ formats: ['png'], limitInputPixels: 10 })) // fewer pixels than the sample has
   expect(new Set(formats())).toEqual(new Set(['png']))
 })

@@ -1,4 +1,3 @@
-// Alone: it counts the objects of its process.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { Lease, Model } from '../../src/index.ts'

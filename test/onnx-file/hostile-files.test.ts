@@ -1,27 +1,32 @@
-// Alone: it mocks modules.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/index.ts'
 import { readOnnxFile } from '../../src/onnx/read-onnx-file.ts'
 import { graph } from '../models/builder.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 import { field, head, message, model, tensorType, value } from './wire.ts'
+import { replaceBuiltIn } from '../support/built-in.ts'
 import { repetitions } from '../support/full.ts'
 
-const reads = vi.hoisted(() => ({ calls: 0, bytes: 0 }))
-vi.mock('node:fs', async (original) => {
-  const fs = await original<typeof import('node:fs')>()
-  const readSync = (...args: Parameters<typeof fs.readSync>) => {
-    const bytes = fs.readSync(...args)
-    reads.calls++
-    reads.bytes += bytes
-    return bytes
-  }
-  return { ...fs, readSync }
+const reads = { calls: 0, bytes: 0 }
+let restore: () => void
+beforeAll(() => {
+  restore = replaceBuiltIn(
+    fs,
+    'readSync',
+    (readSync) =>
+      ((...args: Parameters<typeof readSync>) => {
+        const bytes = readSync(...args)
+        reads.calls++
+        reads.bytes += bytes
+        return bytes
+      }) as typeof readSync,
+  )
 })
+afterAll(() => restore())
 beforeEach(() => Object.assign(reads, { calls: 0, bytes: 0 }))
 
 const written = (bytes: Uint8Array): string => join(temporaryFolder({ 'm.onnx': bytes }), 'm.onnx')
@@ -125,9 +130,7 @@ describe('a file that is no ONNX model', () => {
 
   it('is refused when it has more fields than can be walked through', async () => {
     const error = await errorOf(
-      readOnnxFile(
-        written(model(new Uint8Array(21_000_000).fill(8).map((_, at) => (at % 2 === 0 ? 8 * 13 : 1)))),
-      ),
+      readOnnxFile(written(model(Buffer.alloc(21_000_000, Uint8Array.of(8 * 13, 1))))),
     )
     expect(error).toMatchObject({
       code: 'ERR_MODEL_LOAD',

@@ -1,4 +1,3 @@
-// Alone: it counts the objects of its process.
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { type InferenceEngine, InferenceError, Tensor } from '../../src/index.ts'
 import { fixture } from '../functions/load-function.ts'
 import { Serving } from '../kserve/serving.ts'
@@ -122,6 +123,12 @@ const int = (x: number) => ({ x: Int32Array.of(x) })
 
 describe('a step whose model has failed', () => {
   it('goes on once that is loaded again, also if that failed at first', async () => {
+    // Threads that have died twice are started again after seconds.
+    const { setTimer } = systemClock
+    const timers = vi
+      .spyOn(systemClock, 'setTimer')
+      .mockImplementation((call, delayMs) => setTimer(call, [1000, 5000].includes(delayMs) ? 10 : delayMs))
+    onTestFinished(() => timers.mockRestore())
     const engine = ownEngine()
     const load = (module: string) => engine.loadFunction('doubled', { ...io, module: fixture(module) })
     const doubled = await load('misbehaving.mjs')

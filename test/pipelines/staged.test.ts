@@ -67,9 +67,9 @@ describe.skipIf(!executorKinds.includes('native' as never))(
   () => {
     it('is written where that will be run, and every caller gets its own', async () => {
       const { engine, ask, inPlace } = await setUp()
-      const ends = await inParallel(24, numbers(400), (value) => ask(value, 1 + (value % 3)))
+      const ends = await inParallel(24, numbers(200), (value) => ask(value, 1 + (value % 3)))
       expect([...new Set(ends)]).toEqual(['right'])
-      expect(inPlace()).toBeGreaterThan(400)
+      expect(inPlace()).toBeGreaterThan(200)
       expect(engine.model('picky').stats().leases).toMatchObject({ taken: 0, held: 0 })
     })
 
@@ -86,7 +86,7 @@ describe.skipIf(!executorKinds.includes('native' as never))(
       const { engine, model, ask, inPlace } = await setUp()
       const random = mulberry32(3)
       await inParallel(24, numbers(100), (value) => ask(value))
-      const ends = await inParallel(24, numbers(repetitions(3000, 600)), async (value) => {
+      const ends = await inParallel(24, numbers(repetitions(3000, 300)), async (value) => {
         const controller = new AbortController()
         const how = random()
         if (how < 0.3) setTimeout(() => controller.abort('aborted'), 4 * random())

@@ -26,13 +26,13 @@ describe('a model whose check takes longer than its load', () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     const told: string[] = []
     engine.on('model', ({ type }) => told.push(type))
-    const model = await load(engine, await ortForm(matmulSlow(512, 200)))
+    const model = await load(engine, await ortForm(matmulSlow(256, 200)))
     expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown' } })
-    const x = Float32Array.from({ length: 512 }, (_, index) => index % 7)
+    const x = Float32Array.from({ length: 256 }, (_, index) => index % 7)
     let known = false
     const answers: unknown[] = []
     const calling = Array.from({ length: 3 }, async () => {
-      while (!known) answers.push((await model.infer({ x: new Tensor('float32', x, [1, 512]) })).y!.data)
+      while (!known) answers.push((await model.infer({ x: new Tensor('float32', x, [1, 256]) })).y!.data)
     })
     expect(await model.joiningKnown()).toMatchObject({ rows: 'independent', how: 'checked' })
     known = true

@@ -1,4 +1,3 @@
-// Alone: it counts the objects of its process.
 import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Feeds } from '../../src/index.ts'

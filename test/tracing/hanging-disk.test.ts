@@ -1,24 +1,29 @@
-// Alone: it mocks modules.
-import type * as FileSystem from 'node:fs'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import fs from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'
 import { loadNumber, one } from '../pipelines/arithmetic.ts'
+import { replaceBuiltIn } from '../support/built-in.ts'
 import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { tracedEngine } from './traced-engine.ts'
 
 /** A disk that answers to what is written once it is let. */
-const disk = vi.hoisted(() => ({ gate: null as Promise<void> | null, calls: 0 }))
-vi.mock('node:fs', async (original) => {
-  const real = await original<typeof FileSystem>()
-  const write = (...args: Parameters<typeof real.write>) => {
-    disk.calls++
-    void Promise.resolve(disk.gate).then(() => real.write(...args))
-  }
-  return { ...real, write }
+const disk = { gate: null as Promise<void> | null, calls: 0 }
+let restore: () => void
+beforeEach(() => {
+  vi.spyOn(process, 'emitWarning').mockImplementation((() => {}) as never)
+  restore = replaceBuiltIn(
+    fs,
+    'write',
+    (write) =>
+      ((...args: Parameters<typeof write>) => {
+        disk.calls++
+        void Promise.resolve(disk.gate).then(() => write(...args))
+      }) as typeof write,
+  )
 })
-vi.spyOn(process, 'emitWarning').mockImplementation((() => {}) as never)
 afterEach(() => {
+  restore()
   disk.gate = null
   disk.calls = 0
   vi.useRealTimers()

@@ -5,6 +5,7 @@ import { accelerate } from '../../src/adapters/transformers/transformers-exports
 import { bert, vit, type PipelineFolder } from '../models/pipelines.ts'
 import { mulberry32 } from '../models/random.ts'
 import { words } from '../models/tokenizer.ts'
+import { full } from '../support/full.ts'
 import { ownEngine } from '../support/open.ts'
 
 env.allowRemoteModels = false
@@ -62,12 +63,14 @@ function mapped(value: unknown, ofNumber: (value: number) => unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, mapped(each, ofNumber)]))
 }
 
-it.each<[Task, () => PipelineFolder, object]>([
+const tasks: [Task, () => PipelineFolder, object][] = [
   ['feature-extraction', () => bert('feature-extraction'), { pooling: 'mean', normalize: true }],
-  ['feature-extraction', () => bert('feature-extraction'), {}],
   ['text-classification', () => bert('text-classification'), { top_k: null }],
   ['token-classification', () => bert('token-classification'), { ignore_labels: [] }],
-])(
+]
+if (full) tasks.push(['feature-extraction', () => bert('feature-extraction'), {}])
+
+it.each(tasks)(
   '64 calls of %s at once, of texts of all lengths, are batched and answered as without',
   async (task, folder, options) => {
     const { plain, served, engine } = await both(task, folder())

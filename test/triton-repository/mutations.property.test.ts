@@ -1,4 +1,4 @@
-// Alone: long histories go slowly in a process with much behind it.
+// Alone in test:full: long histories go slowly in a process with much behind it.
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/options/model-config.ts'
 import { InferenceError } from '../../src/errors.ts'

@@ -1,25 +1,27 @@
-// Alone: it mocks modules.
-import { expect, it, vi } from 'vitest'
+import fs from 'node:fs/promises'
+import { expect, it, onTestFinished } from 'vitest'
 import { RepositoryWatch } from '../../src/features/triton-repository/watch.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { replaceBuiltIn } from '../support/built-in.ts'
 import { until } from '../support/until.ts'
 import { temporaryFolder } from './temporary.ts'
 
-/** The name of the folders that may not be listed: who runs this test might be allowed to list any. */
-let locked: string | null = null
-
-vi.mock('node:fs/promises', async (original) => {
-  const real = await original<typeof import('node:fs/promises')>()
-  const readdir = (path: string): Promise<string[]> => {
-    if (locked === null || !path.endsWith(`/${locked}`)) return real.readdir(path)
-    return Promise.reject(
-      Object.assign(new Error(`EACCES: permission denied, scandir '${path}'`), { code: 'EACCES' }),
-    )
-  }
-  return { ...real, readdir }
-})
-
 it('a model folder that may not be listed is told of once and serves on, and no other waits for it', async () => {
+  /** The name of the folders that may not be listed: who runs this test might be allowed to list any. */
+  let locked: string | null = null
+  const refusal = (path: unknown) =>
+    Object.assign(new Error(`EACCES: permission denied, scandir '${path}'`), { code: 'EACCES' })
+  onTestFinished(
+    replaceBuiltIn(
+      fs,
+      'readdir',
+      (readdir) =>
+        (async (...args: Parameters<typeof readdir>) => {
+          if (locked !== null && String(args[0]).endsWith(`/${locked}`)) throw refusal(args[0])
+          return readdir(...args)
+        }) as typeof readdir,
+    ),
+  )
   const folder = temporaryFolder({
     'a/1/model.onnx': 'one',
     'b/1/model.onnx': 'one',

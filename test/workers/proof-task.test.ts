@@ -1,16 +1,14 @@
-// Alone: it mocks modules.
 import { readFileSync } from 'node:fs'
 import { afterEach, expect, it, vi } from 'vitest'
 import * as reading from '../../src/onnx/row-proof/read-graph.ts'
 import { answerTask } from '../../src/run/proof-task.ts'
 import { namelessCell } from '../models/nameless-axes.ts'
 
-vi.mock('../../src/onnx/row-proof/read-graph.ts', { spy: true })
 afterEach(() => void vi.useRealTimers())
 
 it('reads the graph of a model once for the questions of a while, whether it lies in a file or in memory', () => {
   vi.useFakeTimers()
-  const read = vi.mocked(reading.readGraph)
+  const read = vi.spyOn(reading, 'readGraph')
   const path = namelessCell()
   const own = readFileSync(path)
   const bytes = new SharedArrayBuffer(own.length)

@@ -1,20 +1,19 @@
-// Alone: it mocks modules.
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import * as ownPackage from '../../src/base/own-package.ts'
 import { matmulSlow } from '../models/small.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-prover-'))
 const file = join(folder, 'thread.cjs')
-vi.mock('../../src/base/own-package.ts', async (original) => ({
-  ...(await original<object>()),
-  ownFile: () => file,
-}))
+let instances = 0
+const fresh = (): Promise<typeof import('../../src/run/prover.ts')> =>
+  import(/* @vite-ignore */ `../../src/run/prover.ts?${++instances}`)
 
-beforeEach(() => void vi.resetModules())
+beforeEach(() => void vi.spyOn(ownPackage, 'ownFile').mockReturnValue(file))
 afterEach(() => {
   vi.useRealTimers()
   rmSync(folder, { recursive: true, force: true })
@@ -27,7 +26,7 @@ const question = {
 
 /** What is found of a model whose proof takes more steps than the calling thread takes, where the thread for that runs `code`. */
 async function found(code: string | null) {
-  const { prove } = await import('../../src/run/prover.ts')
+  const { prove } = await fresh()
   if (code !== null) {
     mkdirSync(folder, { recursive: true })
     writeFileSync(file, code)
@@ -79,9 +78,11 @@ it('a thread that ends over a graph leaves it unknown, and the next question get
 })
 
 it('small graphs start no thread', async () => {
-  const { prove } = await import('../../src/run/prover.ts')
+  const { prove } = await fresh()
   let threads = 0
-  process.on('worker', () => threads++)
+  const count = () => void threads++
+  process.on('worker', count)
+  onTestFinished(() => void process.off('worker', count))
   expect(await prove(matmulSlow(16, 4), [question])).toMatchObject([{ rows: 'independent' }])
   expect(threads).toBe(0)
 })

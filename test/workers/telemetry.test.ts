@@ -1,12 +1,12 @@
-// Alone: it mocks modules.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 const variable = 'ORT_DISABLE_TELEMETRY'
 
+let instances = 0
+
 /** The module as a process finds it that has started no worker yet. */
-async function fresh() {
-  vi.resetModules()
-  return import('../../src/run/telemetry.ts')
+function fresh(): Promise<typeof import('../../src/run/telemetry.ts')> {
+  return import(/* @vite-ignore */ `../../src/run/telemetry.ts?${++instances}`)
 }
 
 beforeEach(() => void vi.stubEnv(variable, undefined))

@@ -84,7 +84,7 @@ export class Pipeline implements Target {
     this.errors = new StepErrors(name)
     this.onlyTakers = onlyTakers(graph)
     this.#noValues = graph.tensors.map(() => undefined)
-    this.#isSure = graph.steps.map((step) => isSure(graph, step))
+    this.#isSure = sureSteps(graph)
     this.stepStats = graph.steps.map((step) => new StepStats(step))
     this.#clock = clock
     this.#models = models
@@ -426,15 +426,17 @@ export class Pipeline implements Target {
   }
 }
 
-/** Whether neither a step nor any that it depends on has a condition. */
-function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
-  return (
-    when === null &&
-    awaits.every((tensor) => {
-      const { madeBy } = graph.tensors[tensor]!
-      return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
-    })
-  )
+/** By step: whether neither it nor any that it depends on has a condition. */
+function sureSteps(graph: PipelineGraph): boolean[] {
+  const isSure = graph.steps.map(() => true)
+  const unsure = graph.steps.filter(({ when }) => when !== null)
+  for (const { index, outputs } of unsure) {
+    if (!isSure[index]!) continue
+    isSure[index] = false
+    for (const { tensor } of outputs)
+      for (const next of graph.tensors[tensor]!.awaitedBy) unsure.push(graph.steps[next]!)
+  }
+  return isSure
 }
 
 /** Where the requests of a step go: a name, or one version of it. */
