@@ -126,7 +126,10 @@ export class FakeGround implements MeasuringGround {
         : { kind: 'poisson' as const, ratePerSecond: load.rate }
     const found = simulate({
       arrivals,
-      requests: Math.max(1000, (arrivals.kind === 'closed' ? repetitions(12, 6) : 12) * instances * limit),
+      requests: Math.max(
+        repetitions(1000, 500),
+        (arrivals.kind === 'closed' ? repetitions(12, 4) : 12) * instances * limit,
+      ),
       serviceTimes,
       instances,
       maxBatchSize: limit,
