@@ -289,7 +289,7 @@ describe('a load that fits one batch', () => {
         }
         expect(runsInParts).toBeLessThan(600)
       }),
-      { numRuns: repetitions(200, 40) },
+      { numRuns: repetitions(200, 20) },
     )
   })
 
@@ -311,21 +311,28 @@ it.each([
   expect(LoadDivision.suits(limits)).toBe(true)
 })
 
-/** What loads give where they may be divided, by what they give where not, from the first second to the fifth, or third. */
-function compared(
+type Figures = ReturnType<ClosedLoop['figures']>
+
+/** The same load, where it may be divided and where not, after so long. */
+function played(
   callers: number,
   runMs: (rows: number) => number,
+  endMs: number,
   change: (loop: ClosedLoop, ms: number) => void = () => {},
-  [fromMs, endMs]: readonly [number, number] = [1000, repetitions(5000, 3000)],
-) {
-  const [divided, whole] = [true, false].map((divides) => {
+): ClosedLoop[] {
+  return [true, false].map((divides) => {
     const loop = new ClosedLoop(limits, callers, runMs, divides)
     for (let ms = 0; ms < endMs; ms += 50) {
       change(loop, ms)
       loop.until(ms + 50)
     }
-    return loop.figures(fromMs, endMs)
-  }) as [ReturnType<ClosedLoop['figures']>, ReturnType<ClosedLoop['figures']>]
+    return loop
+  })
+}
+
+/** What it gives where it may be divided, by what it gives where not. */
+function compared(loops: readonly ClosedLoop[], fromMs: number, toMs: number) {
+  const [divided, whole] = loops.map((loop) => loop.figures(fromMs, toMs)) as [Figures, Figures]
   return {
     rate: divided.perMs / whole.perMs,
     p99: divided.p99Ms / whole.p99Ms,
@@ -341,20 +348,35 @@ describe('callers in turn before the queue and a worker', () => {
   })
 
   it('gain by halves where runs and answers overlap, for as long as that lasts', () => {
-    expect(compared(64, (rows) => 0.02 + 0.002 * rows).rate).toBeGreaterThan(1.5)
+    const endMs = repetitions(5000, 2000)
+    expect(
+      compared(
+        played(64, (rows) => 0.02 + 0.002 * rows, endMs),
+        1000,
+        endMs,
+      ).rate,
+    ).toBeGreaterThan(1.5)
   })
 
-  it.each([33, 64, 90])(
+  it.each(full ? [33, 64, 90] : [33, 64])(
     'lose nothing by it where a run takes as long however few rows it has (%d callers)',
     (callers) => {
-      expect(compared(callers, () => 0.2).rate).toBeGreaterThan(0.98)
+      const endMs = repetitions(5000, 3000)
+      expect(
+        compared(
+          played(callers, () => 0.2, endMs),
+          1000,
+          endMs,
+        ).rate,
+      ).toBeGreaterThan(0.98)
     },
   )
 
   it('lose hardly anything though their number changes all the time, and soon nothing', () => {
     const change = (loop: ClosedLoop, ms: number) => void (loop.callers = ms % 300 < 150 ? 64 : 30)
-    expect(compared(64, () => 0.2, change).rate).toBeGreaterThan(0.97)
-    const { rate, p99 } = compared(64, () => 0.2, change, full ? [10_000, 20_000] : [4000, 6000])
+    const loops = played(64, () => 0.2, repetitions(20_000, 5000), change)
+    expect(compared(loops, 1000, repetitions(5000, 3000)).rate).toBeGreaterThan(0.97)
+    const { rate, p99 } = full ? compared(loops, 10_000, 20_000) : compared(loops, 3000, 5000)
     expect(rate).toBeGreaterThan(0.99)
     expect(p99).toBeLessThan(1.1)
   })
@@ -364,13 +386,13 @@ describe('callers in turn before the queue and a worker', () => {
     (changedAtMs) => {
       const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
       loop.callers = 40
-      loop.until(3000)
+      loop.until(repetitions(3000, 1000))
       expect(loop.sizes.slice(-1000).filter((rows) => rows < 40).length).toBeLessThan(300)
     },
   )
 
   it('are served as a whole again where fewer are left in a trial, none of which is waited for in vain', () => {
-    for (let changedAtMs = 10; changedAtMs < 60; changedAtMs += repetitions(1, 5)) {
+    for (let changedAtMs = 10; changedAtMs < 60; changedAtMs += repetitions(1, 10)) {
       const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
       loop.callers = 20
       expect([changedAtMs, new Set(loop.until(500).sizes.slice(-100))]).toEqual([changedAtMs, new Set([20])])
@@ -394,7 +416,7 @@ describe('callers in turn before the queue and a worker', () => {
         const runMs = (rows: number) => fixedMs + rowMs * rows
         const change = (loop: ClosedLoop, ms: number) =>
           void (loop.callers = turns[(ms / 50) % turns.length]!)
-        const { rate, longest } = compared(turns[0]!, runMs, change, [0, 2000])
+        const { rate, longest } = compared(played(turns[0]!, runMs, 2000, change), 0, 2000)
         expect(longest).toBeLessThan(3)
         return rate
       })
@@ -409,13 +431,25 @@ describe('callers in turn before the queue and a worker', () => {
 
   it('that are one more than were seen as a whole come together again', () => {
     const change = (loop: ClosedLoop, ms: number) => void (loop.callers = ms % 150 === 0 ? 25 : 24)
-    expect(compared(25, () => 0.086, change, [0, 2000]).rate).toBeGreaterThan(0.95)
+    expect(
+      compared(
+        played(25, () => 0.086, 2000, change),
+        0,
+        2000,
+      ).rate,
+    ).toBeGreaterThan(0.95)
   })
 
   it('are served as a whole soon once halves, which gave more, give less', () => {
-    const { rate } = compared(64, (rows) => 0.02 + 0.002 * rows, (loop, ms) => {
+    const change = (loop: ClosedLoop, ms: number) => {
       if (ms >= 1000) loop.runMs = () => 0.2
-    }, [1000, 5000]) // prettier-ignore
+    }
+    const endMs = repetitions(5000, 4000)
+    const { rate } = compared(
+      played(64, (rows) => 0.02 + 0.002 * rows, endMs, change),
+      1000,
+      endMs,
+    )
     expect(rate).toBeGreaterThan(0.9)
   })
 })

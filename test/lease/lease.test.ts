@@ -4,6 +4,7 @@ import type { Lease, Model } from '../../src/index.ts'
 import { growing, scaledBlocks } from '../models/batch-axes.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { repetitions } from '../support/full.ts'
 import { collectGarbage } from '../support/garbage.ts'
 import { runsInPlace } from '../support/native.ts'
 import { until } from '../support/until.ts'
@@ -28,7 +29,7 @@ async function expectValues(
   expect(y!.dims).toEqual([values.length, elements])
   const data = y!.data as Float32Array
   for (const [row, value] of values.entries())
-    expect(new Set(data.subarray(row * elements, (row + 1) * elements))).toEqual(new Set([value]))
+    expect(data.subarray(row * elements, (row + 1) * elements).find((each) => each !== value)).toBeUndefined()
 }
 
 function expectSum(model: Model): void {
@@ -117,11 +118,12 @@ describe('leased rows', () => {
     async () => {
       const own = ownEngine({ staging: { limitBytes: 2 ** 30 } })
       const model = await own.load('m', { path: small.bigRow(elements), maxBatchSize: 1 })
-      const leases = Array.from({ length: 2000 }, (_, caller) => filled(model, caller))
+      const count = repetitions(2000, 700)
+      const leases = Array.from({ length: count }, (_, caller) => filled(model, caller))
       const blockBytes = 2 * 4 * elements
       expect(own.stats().staging!.usedBytes).toBeLessThanOrEqual(512 * blockBytes)
       await Promise.all(leases.map((lease, caller) => expectValues(lease.infer(), caller)))
-      expect(model.stats().leases).toMatchObject({ inferred: 2000, held: 0, rowsInPlace: 512 })
+      expect(model.stats().leases).toMatchObject({ inferred: count, held: 0, rowsInPlace: 512 })
     },
   )
 

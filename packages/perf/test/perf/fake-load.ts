@@ -7,15 +7,19 @@ import type { LoadClock } from '../../src/perf/load/load.ts'
 import type { PerfModel } from '../../src/perf/open-target.ts'
 import { FakeClock } from '../../../../test/fake-clock.ts'
 
-/** How long a turn of the event loop takes on a {@link FakeLoadClock}. */
-const turnMs = 0.01
-
 /** A clock on which nothing takes time but waiting, and turns of the event loop a little. */
 export class FakeLoadClock extends FakeClock implements LoadClock {
+  readonly #turnMs: number
   #heldMs = 0
 
+  /** @param turnMs how long a turn takes. Long ones take less time to go through. */
+  constructor(turnMs = 0.01) {
+    super()
+    this.#turnMs = turnMs
+  }
+
   nextTurn(callback: () => void): void {
-    this.setTimer(callback, turnMs)
+    this.setTimer(callback, this.#turnMs)
   }
 
   /** Lets time pass until a promise settles; each timer fires when all that came before has been worked off. */

@@ -20,7 +20,7 @@ async function measured(
   ratePerSecond?: number,
   hooks: MeasureHooks = {},
 ) {
-  const clock = new FakeLoadClock()
+  const clock = new FakeLoadClock(0.05)
   const model = fakeModel(clock, service)
   const source = oneSample()
   const all = { ...measureDefaults, measurementIntervalMs: 1000, ...settings }
@@ -334,6 +334,7 @@ describe('failures', () => {
     const { windows, result } = await measured(
       { serviceMs: fails },
       { measurementMode: 'count_windows', maxTrials: 3 },
+      100,
     )
     expect(windows.map(({ load }) => load.endMs)).toEqual([1000, 2000, 3000])
     expect(result.stable).toBe(false)
