@@ -5,6 +5,7 @@ import { inTurn } from '../../src/features/image/decode-queue.ts'
 import { decodeImage, imageConcurrency } from '../../src/features/image/exports.ts'
 import { Tensor, type ModelOptions } from '../../src/index.ts'
 import * as small from '../models/small.ts'
+import { repetitions } from '../support/full.ts'
 import { deferred } from '../support/deferred.ts'
 import { runsInPlace } from '../support/native.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -13,7 +14,7 @@ import { outcomeOf } from '../scheduling/outcome.ts'
 const engine = sharedEngine()
 const folder = fileURLToPath(new URL('../../examples/digits/images/', import.meta.url))
 const files = readdirSync(folder)
-  .slice(0, 40)
+  .slice(0, repetitions(40, 12))
   .map((file) => folder + file)
 const normalised = { scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
 const size = { width: 40, height: 30 }

@@ -3,7 +3,7 @@ import { bestFixed } from '../../bench/simulate/best-fixed.ts'
 import type { Scenario } from '../../bench/simulate/scenario.ts'
 import { simulate } from '../../bench/simulate/simulate.ts'
 import type { Interval } from '../../packages/perf/src/simulation/simulation-result.ts'
-import { full } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 import { atLoad, capacity, linear, subLinear } from './tables.ts'
 
 const models: [name: string, scenario: Partial<Scenario>, sizes: number[], delaysMs: number[]][] = [
@@ -34,7 +34,7 @@ describe.each(some)('a latency target without a setting besides: %s', (_, scenar
   it.each(full ? [...loads, ...others] : loads)(
     'is kept at load %f and jitter %f, with as many in time as with the best fixed setting',
     (load, jitter) => {
-      const requests = { ...atLoad(load, scenario), requests: 10_000, jitter }
+      const requests = { ...atLoad(load, scenario), requests: repetitions(10_000, 4000), jitter }
       const { withinTarget, highest } = bestFixed(requests, sizes, delaysMs)
       const found = simulate({ ...requests, policy: 'zerohop-target' })
       expect(found.p99Ms!).toBeLessThanOrEqual(scenario.targetMs!)
@@ -55,7 +55,7 @@ it.each(full ? [0.3, 0.6, 0.9, 1.5, 3] : [0.9, 3])(
         const found = simulate({
           ...atLoad(load, scenario),
           policy: 'zerohop-target',
-          requests: 20_000,
+          requests: repetitions(20_000, 8000),
           jitter,
         })
         expect(found.p99Ms!).toBeLessThanOrEqual(targetMs)
@@ -91,7 +91,12 @@ describe('overload with a latency target', () => {
   it.each(full ? [...cases, ...others] : cases)(
     'costs little of the capacity, and the rest is refused when it comes: %s',
     (_name, scenario, _sizes, _delaysMs, jitter) => {
-      const found = simulate({ ...atLoad(1.5, scenario), policy: 'zerohop-target', requests: 20_000, jitter })
+      const found = simulate({
+        ...atLoad(1.5, scenario),
+        policy: 'zerohop-target',
+        requests: repetitions(20_000, 8000),
+        jitter,
+      })
       expect(found.goodputPerSecond).toBeGreaterThanOrEqual(0.9 * capacity(scenario))
       expect(found.p99Ms!).toBeLessThanOrEqual(scenario.targetMs!)
       expect(found.dropped / found.refused).toBeLessThan(0.01)

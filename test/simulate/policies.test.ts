@@ -95,7 +95,7 @@ describe('the batcher of zerohop', () => {
     const scenario = {
       ...linear,
       arrivals: { kind: 'poisson', ratePerSecond: 33 },
-      requests: 50_000,
+      requests: repetitions(50_000, 15_000),
       maxQueueDelayMs: 10,
     } as const
     const p99 = (policy: PolicyName) => simulate({ ...scenario, policy }).p99Ms!
@@ -130,7 +130,11 @@ describe('models that share instances', () => {
 describe('a simulated queue', () => {
   it('has the mean wait of an M/D/1 queue under Poisson arrivals at 50 %', () => {
     const one = { service: [{ rows: 1, ms: 30 }], maxBatchSize: 1 }
-    const { meanMs, utilisation } = simulate({ ...atLoad(0.5, one), policy: 'none', requests: 200_000 })
+    const { meanMs, utilisation } = simulate({
+      ...atLoad(0.5, one),
+      policy: 'none',
+      requests: repetitions(200_000, 100_000),
+    })
     const waitMs = (0.5 * 30) / (2 * (1 - 0.5))
     expect(utilisation).toBeCloseTo(0.5, 2)
     expect(Math.abs(meanMs! - 30 - waitMs) / waitMs).toBeLessThan(0.03)
@@ -149,7 +153,7 @@ describe('a simulated queue', () => {
     'has as much to do on twice the instances at twice the rate, with shorter queues: %s',
     (policy) => {
       const [one, two] = [1, 2].map((instances) =>
-        simulate({ ...atLoad(0.7, { ...linear, instances }), policy, requests: 20_000 }),
+        simulate({ ...atLoad(0.7, { ...linear, instances }), policy, requests: repetitions(20_000, 6000) }),
       )
       expect(two!.p99Ms!).toBeLessThan(one!.p99Ms!)
       expect(two!.throughputPerSecond / one!.throughputPerSecond).toBeCloseTo(2, 0)
@@ -191,6 +195,8 @@ const mixed: Partial<Scenario> = {
   ],
 }
 
+const count = repetitions(5000, 2000)
+
 const scenarios: [name: string, scenario: Partial<Scenario>][] = [
   ['light load', atLoad(0.3, linear)],
   ['overload', atLoad(2, subLinear)],
@@ -212,9 +218,9 @@ const scenarios: [name: string, scenario: Partial<Scenario>][] = [
 describe.each(scenarios)('under %s', (_, scenario) => {
   it.each(policyNames)('every request ends once, in a batch of allowed size: %s', (policy) => {
     const { maxBatchSize } = scenario
-    const result = simulate({ ...scenario, policy, requests: 5000, targetMs: 300, timelineMs: 1000 })
+    const result = simulate({ ...scenario, policy, requests: count, targetMs: 300, timelineMs: 1000 })
     const { requests, answered, refused, dropped, late, batches, timeline, meanBatchRows } = result
-    expect(requests).toBe(5000 + (scenario.burst ?? 0))
+    expect(requests).toBe(count + (scenario.burst ?? 0))
     expect(answered + refused + dropped).toBe(requests)
     expect(Math.max(...Object.keys(batches).map(Number))).toBeLessThanOrEqual(maxBatchSize!)
     const runs = Object.values(batches).reduce((sum, count) => sum + count, 0)
