@@ -10,7 +10,7 @@ import { ownEngine } from '../support/open.ts'
 import { runPlain } from '../support/plain.ts'
 import { inParallel } from '../support/shared.ts'
 import { until } from '../support/until.ts'
-import { repetitions } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 
 const requests = repetitions(1500, 300)
 const [width, height] = [32, 24]
@@ -125,12 +125,16 @@ class RandomCaller {
   }
 }
 
-it.each([
+const limits = [
   ['no memory', 1],
-  ['memory for less than a row', rowBytes - 1],
   ['memory for a few rows', 16 * rowBytes],
+] as const
+const others = [
+  ['memory for less than a row', rowBytes - 1],
   ['memory for all', 2 ** 26],
-])(
+] as const
+
+it.each(full ? [...limits, ...others] : limits)(
   'images, pixels and leases of two models that share %s are answered as alone, whatever fails, and nothing stays',
   { timeout: 60_000 },
   async (_, limitBytes) => {

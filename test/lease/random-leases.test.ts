@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 import { repetitions } from '../support/full.ts'
 
 const elements = 1024
-const leases = repetitions(100_000, 5000)
+const leases = repetitions(100_000, 2500)
 const perRound = 100
 
 /** Random leases of one model, each of which is written, kept, run, released, or forgotten. */

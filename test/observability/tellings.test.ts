@@ -29,10 +29,11 @@ import * as small from '../models/small.ts'
 import { loadNumber, one, step } from '../pipelines/arithmetic.ts'
 import { exposed } from '../prometheus/exposition.ts'
 import { accumulatorSequence } from '../sequences/accumulators.ts'
+import { repetitions } from '../support/full.ts'
 import { ownEngine } from '../support/open.ts'
 import { inParallel } from '../support/shared.ts'
 
-const requests = 2000
+const requests = repetitions(2000, 1000)
 const codes: Partial<Record<RejectionReason, string>> = {
   queueFull: 'ERR_QUEUE_FULL', timeout: 'ERR_TIMEOUT', deadline: 'ERR_DEADLINE', execution: 'ERR_EXECUTION', crashed: 'ERR_INSTANCE_CRASHED', sequenceEnded: 'ERR_SEQUENCE_ENDED',
 } // prettier-ignore

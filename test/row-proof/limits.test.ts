@@ -406,14 +406,15 @@ describe('what would take very long ends soon', () => {
   })
 
   it('with many branches beside many constants', () => {
+    const [constants, branches] = full ? [50_000, 2000] : [10_000, 500]
     const model = graph('branches')
       .input('x', 'float32', ['N', 4])
       .input('open', 'bool', [])
       .output('y', 'float32', ['N', 4])
-    for (let index = 0; index < 50_000; index++) model.initializer(`k${index}`, 'float32', [1], [1])
-    for (let turn = 0; turn < 2000; turn++) {
+    for (let index = 0; index < constants; index++) model.initializer(`k${index}`, 'float32', [1], [1])
+    for (let turn = 0; turn < branches; turn++) {
       const input = turn === 0 ? 'x' : `v${turn}`
-      model.node('If', ['open'], [turn === 1999 ? 'y' : `v${turn + 1}`], {
+      model.node('If', ['open'], [turn === branches - 1 ? 'y' : `v${turn + 1}`], {
         then_branch: branch('Relu', input),
         else_branch: branch('Neg', input),
       })

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { rules } from '../../src/onnx/row-proof/prove-rows.ts'
+import { type RowProof, rules } from '../../src/onnx/row-proof/prove-rows.ts'
 import { parseGraph } from './graph-text.ts'
 import { allCases, operatorCases } from './operator-cases.ts'
-import { proofOf } from './proof.ts'
+import { type KnownDims, proofOf } from './proof.ts'
 import { truthOf } from './truth.ts'
 import { full } from '../support/full.ts'
 
@@ -13,11 +13,21 @@ const withoutCase = new Set(['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'co
 const leastSaid = 839
 const leastWithoutDims = 751
 
+/** A graph for its text, and what it says of its rows, once for all tests. */
+const graphs = new Map(allCases.map(({ text }) => [text, parseGraph(text)]))
+const proofs = new Map<string, RowProof>()
+
+function proofFor(text: string, known: KnownDims = 'all'): RowProof {
+  const proof = proofs.get(`${known} ${text}`) ?? proofOf(graphs.get(text)!, known)
+  proofs.set(`${known} ${text}`, proof)
+  return proof
+}
+
 describe('operator cases', () => {
   it.runIf(full)('are what ONNX Runtime makes of them', async () => {
     const wrong: string[] = []
     for (const { text, expected } of allCases) {
-      const { answer, where } = await truthOf(parseGraph(text))
+      const { answer, where } = await truthOf(graphs.get(text)!)
       if (answer !== (expected === 'dependent' ? 'differs' : 'same'))
         wrong.push(`${text}: ${answer}, ${where}`)
     }
@@ -28,15 +38,13 @@ describe('operator cases', () => {
     const meeting = allCases.filter(({ expected }) => expected === 'dependent')
     expect(meeting.length).toBeGreaterThan(400)
     expect(
-      meeting
-        .filter(({ text }) => proofOf(parseGraph(text), known).rows === 'independent')
-        .map(({ text }) => text),
+      meeting.filter(({ text }) => proofFor(text, known).rows === 'independent').map(({ text }) => text),
     ).toEqual([])
   })
 
   it('whose rows meet are said to, with the node where they do', () => {
     const said = allCases.filter(({ text, expected }) => {
-      const { rows, node } = proofOf(parseGraph(text))
+      const { rows, node } = proofFor(text)
       return expected === 'dependent' && rows === 'dependent' && node !== null
     })
     expect(said.length).toBeGreaterThanOrEqual(leastSaid)
@@ -44,8 +52,7 @@ describe('operator cases', () => {
 
   it('whose rows stay apart are mostly proved without any dimension', () => {
     const proved = allCases.filter(
-      ({ text, expected }) =>
-        expected === 'independent' && proofOf(parseGraph(text), 'none').rows === 'independent',
+      ({ text, expected }) => expected === 'independent' && proofFor(text, 'none').rows === 'independent',
     )
     expect(proved.length).toBeGreaterThanOrEqual(leastWithoutDims)
   })
@@ -54,14 +61,14 @@ describe('operator cases', () => {
     const apart = allCases.filter(({ expected }) => expected === 'independent')
     expect(apart.length).toBeGreaterThan(600)
     const missed = apart.flatMap(({ text }) => {
-      const { rows, reason } = proofOf(parseGraph(text))
+      const { rows, reason } = proofFor(text)
       return rows === 'independent' ? [] : [`${text}: ${rows}, ${reason}`]
     })
     expect(missed).toEqual([])
   })
 
   it('are there for every rule', () => {
-    const tried = new Set(operatorCases.flatMap(({ text }) => parseGraph(text).operators))
+    const tried = new Set(operatorCases.flatMap(({ text }) => graphs.get(text)!.operators))
     expect(
       Object.keys(rules).filter((operator) => !tried.has(operator) && !withoutCase.has(operator)),
     ).toEqual([])

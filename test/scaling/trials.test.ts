@@ -167,6 +167,8 @@ describe('a search', () => {
 })
 
 const minuteMs = 60_000
+/** A search has ended by then. */
+const busyMs = repetitions(5, 2) * minuteMs
 /** Runs take long whatever they have: small batches can do a tenth of what large ones can. */
 const batches = ({ instances, batchRows }: ThroughputSetting) =>
   (20 + batchRows) * (1 + 0.9 * (instances - 1))
@@ -182,7 +184,7 @@ describe('requests', () => {
     'that come at %f of what can be done wait little longer for the sake of trials, and none in vain',
     async (share) => {
       const queue = new TunedQueue(batches, { timeoutMs: 1000 })
-      await queue.serve(5 * minuteMs, { rate: () => share * queue.capacity(initial) })
+      await queue.serve(busyMs, { rate: () => share * queue.capacity(initial) })
       expect(queue.tuner.stats.searchCount).toBeGreaterThan(0)
       expect(queue.longestMs).toBeLessThan(600)
       expect(queue.overloadCount).toBe(0)
@@ -199,7 +201,7 @@ describe('requests', () => {
       usual.tuner.close()
       await usual.serve(minuteMs, { callers: () => callers })
       const queue = new TunedQueue(runMs)
-      await queue.serve(5 * minuteMs, { callers: () => callers })
+      await queue.serve(busyMs, { callers: () => callers })
       expect(queue.tuner.stats.searchCount).toBe(1)
       expect(queue.longestMs).toBeLessThan(2.5 * usual.longestMs + 100)
     },
@@ -215,7 +217,7 @@ describe('requests', () => {
 
   it('that do so anyway hinder nothing', async () => {
     const queue = new TunedQueue(streams, { timeoutMs: 400 })
-    await queue.serve(5 * minuteMs, { rate: () => 1.5 * queue.capacity(initial) })
+    await queue.serve(busyMs, { rate: () => 1.5 * queue.capacity(initial) })
     expect(queue.overloadCount).toBeGreaterThan(1000)
     expect(queue.capacity(queue.tuner.stats)).toBeGreaterThan(1.1 * queue.capacity(initial))
   })
@@ -224,7 +226,7 @@ describe('requests', () => {
 describe('settings', () => {
   it.each(full ? [1, 2, 3] : [1])('that do more are found by their rows (seed %i)', async (seed) => {
     const queue = new TunedQueue(streams, { seed })
-    await queue.serve(5 * minuteMs, { callers: () => 64 })
+    await queue.serve(busyMs, { callers: () => 64 })
     const most = Math.max(
       ...[1, 2, 4].flatMap((instances) =>
         [1, 2, 8, 32].map((batchRows) => queue.capacity({ instances, batchRows })),
@@ -271,7 +273,7 @@ describe('settings', () => {
     const queue = new TunedQueue(streams, { maxMemoryBytes: 250 })
     queue.bytesPerInstance = 100
     queue.speed = (nowMs) => (nowMs % (10 * minuteMs) < 5 * minuteMs ? 1 : 0.5)
-    await queue.serve(30 * minuteMs, { callers: () => 64 })
+    await queue.serve(repetitions(30, 15) * minuteMs, { callers: () => 64 })
     expect(queue.tuner.stats.searchCount).toBeGreaterThan(1)
     expect(queue.tuner.stats.instances).toBe(2)
     expect(queue.peakBytes).toBe(200)

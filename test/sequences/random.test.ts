@@ -7,7 +7,7 @@ import { load, ownEngine } from '../support/open.ts'
 import { accumulatorSequence } from './accumulators.ts'
 import { randomSteps } from './random-steps.ts'
 
-const sequences = repetitions(300, 60)
+const sequences = repetitions(300, 30)
 const stepsEach = 60
 
 /** Random calls of one sequence, some of them before those ahead were answered; each answer is what the sequence has to give. */
@@ -102,7 +102,7 @@ describe('sequences property', () => {
       'keep their order and their states to themselves: %s',
       { timeout: 600_000 },
       async (_, steps, sequence) => {
-        const count = Number(process.env['ZEROHOP_STEPS'] ?? repetitions(steps, steps / 20))
+        const count = Number(process.env['ZEROHOP_STEPS'] ?? repetitions(steps, 12_500))
         const account = await randomSteps(4711, count, sequences, sequence as never)
         expect(account.answered).toBeGreaterThan(count / 20)
         expect(

@@ -16,6 +16,7 @@ import {
 } from '../../src/features/triton-repository/text-format.ts'
 import type { ModelConfig } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
+import { repetitions } from '../support/full.ts'
 import { until } from '../support/until.ts'
 import { errorOf, temporaryFolder } from './temporary.ts'
 
@@ -229,11 +230,13 @@ describe('a large config.pbtxt', () => {
     ['lines of comments', '# comment\n'.repeat(300_000)],
     ['blank lines', ' \n\t'.repeat(1_000_000)],
     ['one string', `default_model_filename: "${'x'.repeat(3_000_000)}"`],
-    ['one string of escapes', `default_model_filename: "${'\\t'.repeat(1_500_000)}"`],
-    ['one string in pieces', `default_model_filename: ${'"x" '.repeat(300_000)}`],
+    ['one string of escapes', `default_model_filename: "${'\\t'.repeat(repetitions(1_500_000, 300_000))}"`],
+    ['one string in pieces', `default_model_filename: ${'"x" '.repeat(repetitions(300_000, 150_000))}`],
     [
       'fields that are noted',
-      Array.from({ length: 80_000 }, (_, key) => `metric_tags { key: "${key}" }\n`).join(''),
+      Array.from({ length: repetitions(80_000, 30_000) }, (_, key) => `metric_tags { key: "${key}" }\n`).join(
+        '',
+      ),
     ],
   ])('may be made of %s', (_, text) => {
     expect(readModelConfig(source(text)).fileName ?? 'model.onnx').toMatch(/^model\.onnx$|^x+$|^\t+$/)

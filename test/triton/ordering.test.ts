@@ -5,7 +5,7 @@ import * as small from '../models/small.ts'
 import { repetitions } from '../support/full.ts'
 import { load, ownEngine } from '../support/open.ts'
 
-const requests = repetitions(100_000, 5000)
+const requests = repetitions(100_000, 2500)
 const inFlight = 16
 
 /** A model with an instance on each of two workers, one of which spends most of its time on another model. */
@@ -17,7 +17,7 @@ async function unevenInstances(preserveOrdering: boolean) {
     dynamicBatching: { preserveOrdering },
     ...instances,
   })
-  const heavy = await load(engine, small.matmulSlow(512, 100), { maxBatchSize: 1, weight: 3 })
+  const heavy = await load(engine, small.matmulLoop(512, 100), { maxBatchSize: 1, weight: 3 })
   const x = new Float32Array(512)
   let stopped = false
   const occupy = async () => {
