@@ -73,7 +73,7 @@ describe('an autoscaled model under a step in its load', () => {
       expect(counts.at(-1)!.count).toBe(1)
       expect(answered).toBe(sent)
     })
-    await fc.assert(property, { numRuns: repetitions(40, 10) })
+    await fc.assert(property, { numRuns: repetitions(40, 5) })
   })
 
   it('leaves no timer behind once it is back at its least', async () => {
