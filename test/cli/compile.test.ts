@@ -1,7 +1,17 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { CompileReport } from '../../src/cli/compile.ts'
 import { InferenceEngine } from '../../src/index.ts'
 import { readSealed, writeSealed } from '../../src/models/compiled-models/cache-folder.ts'
@@ -11,7 +21,7 @@ import { entriesIn, ownFolder } from '../compiled-models/cached.ts'
 import { loadElsewhere } from '../compiled-models/in-processes.ts'
 import { perceptron } from '../compiled-models/models.ts'
 import { full } from '../support/full.ts'
-import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
+import { type Files, temporaryFolder, writeFiles } from '../triton-repository/temporary.ts'
 import { root, runScript, zerohop } from './run.ts'
 
 /** A repository of two models, one with options of its own, and an ensemble of one of them. */
@@ -26,11 +36,22 @@ const repository = (): Files => ({
     ensemble_scheduling { step [{ model_name: "plain", model_version: -1, input_map { key: "x", value: "x" }, output_map { key: "y", value: "y" } }] }`,
 })
 
+// Written before the first test: a model is compiled no sooner than two seconds after its file was written.
+const made = mkdtempSync(join(tmpdir(), 'zerohop-compile-'))
+afterAll(() => rmSync(made, { recursive: true, force: true }))
+const [good, partlyBad] = [join(made, 'good'), join(made, 'partly-bad')]
+writeFiles(good, repository())
+writeFiles(partlyBad, {
+  'plain/1/model.onnx': readFileSync(perceptron(1)),
+  'broken/1/model.onnx': 'no model',
+  'python/1/model.py': '',
+})
+
 const reportIn = (stdout: string) => JSON.parse(stdout) as CompileReport
 
 describe('zerohop compile', () => {
   it('compiles all models of a repository as it configures them, and says how it goes', async () => {
-    const [folder, dir] = [temporaryFolder(repository()), ownFolder()]
+    const [folder, dir] = [good, ownFolder()]
     const { code, stdout, stderr } = await zerohop('compile', folder, '--cache', dir, '--json')
     expect({ code, lines: stderr.split('\n') }).toEqual({
       code: 0,
@@ -94,12 +115,7 @@ describe('zerohop compile', () => {
   })
 
   it('skips models for other backends, goes on after one that cannot be loaded, and exits with 1', async () => {
-    const files = {
-      'plain/1/model.onnx': readFileSync(perceptron(1)),
-      'broken/1/model.onnx': 'no model',
-      'python/1/model.py': '',
-    }
-    const { code, stdout, stderr } = await zerohop('compile', temporaryFolder(files), '-c', ownFolder(), '-j')
+    const { code, stdout, stderr } = await zerohop('compile', partlyBad, '-c', ownFolder(), '-j')
     const { models, skipped, complete } = reportIn(stdout)
     expect({ code, complete }).toEqual({ code: 1, complete: false })
     expect(models).toMatchObject([
@@ -111,7 +127,7 @@ describe('zerohop compile', () => {
   })
 
   it('says with --check what is missing and why, and exits with 1', async () => {
-    const [folder, dir] = [temporaryFolder(repository()), ownFolder()]
+    const [folder, dir] = [good, ownFolder()]
     const empty = await zerohop('compile', folder, '-c', dir, '--check')
     expect(empty).toMatchObject({
       code: 1,

@@ -11,11 +11,16 @@ export function temporaryFolder(files: Files, parent: string = tmpdir()): string
   mkdirSync(parent, { recursive: true })
   const folder = mkdtempSync(join(parent, 'zerohop-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  writeFiles(folder, files)
+  return folder
+}
+
+/** Writes files below a folder, which need not be there. */
+export function writeFiles(folder: string, files: Files): void {
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true })
     writeFileSync(join(folder, name), content)
   }
-  return folder
 }
 
 /** What the promise rejects with, or the function throws; fails the test when there is nothing. */
