@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import { models } from './models.ts'
-import { repetitions } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 
 /** How often each ending is tried: one that goes wrong now and then does go wrong. `REPEAT=20` looks closer, for half an hour. */
 export const repeat = Number(process.env.REPEAT ?? repetitions(4, 1))
@@ -67,6 +67,16 @@ export interface Expected {
   readonly answer?: unknown
   readonly stderr?: RegExp
 }
+
+/**
+ * Scenarios that end by themselves, for a fixture that reports each: in `npm run test:full` each has a process of its
+ * own, in `npm test` they follow one another in one, since each start of a process costs a third of a second.
+ */
+export const inOneProcess = (cases: readonly (readonly [scenario: string, answer: unknown])[]) =>
+  (full ? cases.map((each) => [each]) : [cases]).map((group): [scenarios: string, answers: unknown[]] => [
+    group.map(([scenario]) => scenario).join('; '),
+    group.map(([, answer]) => answer),
+  ])
 
 /** Runs a fixture `repeat` times and expects the same good ending each time. */
 export async function endsEachTime(

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { repetitions } from '../support/full.ts'
-import { endsEachTime, limitMs, runFixture, testTimeoutMs, waitsEachTime } from './child.ts'
+import { full, repetitions } from '../support/full.ts'
+import { endsEachTime, inOneProcess, limitMs, runFixture, testTimeoutMs, waitsEachTime } from './child.ts'
 
 // Two requests had been handed over: the running one and the one behind it. They are finished in any case.
 const drained = [true, true, true, true, 'ERR_CLOSED', 'closed']
@@ -27,40 +27,28 @@ const closings: [scenario: string, answer: unknown][] = [
 ]
 
 describe('an engine that closes', () => {
-  it.each(closings)(
+  it.each(inOneProcess(closings))(
     'settles everything and lets the process end: %s',
     { timeout: testTimeoutMs },
     (scenario, answer) => endsEachTime('life.mjs', scenario, { answer }),
   )
 })
 
-const idle: [scenario: string, answer: unknown][] = [
-  ['an engine that was never used', 0],
-  ['an idle open engine', true],
-]
-
-const busy: [scenario: string, answer: unknown][] = [
-  ['a request in flight and nothing else', true],
-  ['a load in flight and nothing else', 'ready'],
-  ['a close in flight and nothing else', 'closed'],
-  ['an unload after the process is idle', 0],
-]
-
-describe('an engine with the native executor', () => {
-  it.each([...idle, ['await using', [true, 'ERR_CLOSED']]] as const)(
-    'lets the process end: %s',
-    { timeout: testTimeoutMs },
-    (scenario, answer) => endsEachTime('life.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: 'native' }),
-  )
-})
-
 describe('an open engine', () => {
-  it.each(idle)('does not keep the process alive: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('life.mjs', scenario, { answer }),
+  const idle = inOneProcess([
+    ['an engine that was never used', 0],
+    ['an idle open engine', true],
+  ])
+
+  it.each(['native', 'binding'].flatMap((executor) => idle.map((each) => [executor, ...each] as const)))(
+    'does not keep the process alive, with the executor %s: %s',
+    { timeout: testTimeoutMs },
+    (executor, scenario, answer) =>
+      endsEachTime('life.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: executor }),
   )
 
-  it.each(busy)('keeps it alive until that is done: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('life.mjs', scenario, { answer }),
+  it('keeps it alive while something is in flight', { timeout: testTimeoutMs }, () =>
+    endsEachTime('life.mjs', 'in flight and nothing else', { answer: ['ready', true, 0, 'closed'] }),
   )
 })
 
@@ -101,30 +89,23 @@ const forGood: [way: string, code: string, message: RegExp][] = [
   ['may load no addons', 'ERR_NATIVE_LOAD', /loading addons is disabled.*without --no-addons/],
 ]
 
+const failing = [...failures, ...forGood].map(([way, code, message]) => {
+  const failure = [code, matching(message)]
+  const again = forGood.some(([each]) => each === way) ? [] : [true]
+  return [way, [[failure, failure], ...again, 0]] as const
+})
+
 describe('a worker that does not start', () => {
-  it.each(failures)(
-    'fails each load, leaves no thread, and the next load tries afresh: %s',
+  it.each(inOneProcess(failing))(
+    'fails each load and leaves no thread; where its cause may go, the next load tries afresh: %s',
     { timeout: testTimeoutMs },
-    (way, code, message) => {
-      const failure = [code, matching(message)]
-      return endsEachTime('start.mjs', way, { answer: [[failure, failure], true, 0] })
-    },
+    (ways, answer) => endsEachTime('start.mjs', ways, { answer }),
   )
 
-  it.each(forGood)(
-    'fails each load and leaves no thread: it %s',
-    { timeout: testTimeoutMs },
-    (way, code, message) => {
-      const failure = [code, matching(message)]
-      return endsEachTime('start.mjs', way, { answer: [[failure, failure], 0] })
-    },
-  )
-
-  it.each([
-    ['throws', 'ERR_MODEL_LOAD'],
-    ['onnxruntime-node is missing', 'ERR_NATIVE_LOAD'],
-  ])('lets the engine be closed at any moment: %s', { timeout: testTimeoutMs }, (way, code) =>
-    endsEachTime('start.mjs', `${way}, and the engine is closed`, { answer: ['ERR_CLOSED', code] }),
+  const closed = [['throws', 'ERR_MODEL_LOAD']]
+  if (full) closed.push(['onnxruntime-node is missing', 'ERR_NATIVE_LOAD'])
+  it.each(closed)('lets the engine be closed at any moment: %s', { timeout: testTimeoutMs }, (way, code) =>
+    endsEachTime('start.mjs', `${way}, and the engine is closed`, { answer: [['ERR_CLOSED', code]] }),
   )
 })
 
@@ -151,33 +132,33 @@ describe.concurrent('over time', () => {
   it(
     'a worker that hangs at its start fails each load, leaves no thread, and the next load tries afresh',
     { timeout: testTimeoutMs },
-    () => waitsEachTime('start.mjs', 'hangs', { answer: [[late(1000), late(1000)], true, 0] }),
+    () => waitsEachTime('start.mjs', 'hangs', { answer: [[[late(1000), late(1000)], true, 0]] }),
   )
 
   it('a worker that hangs inside ONNX Runtime at its start is detached', { timeout: testTimeoutMs }, () =>
     waitsEachTime('start.mjs', 'hangs as it loads ONNX Runtime', {
-      answer: [[late(1000), late(1000)], true, true],
+      answer: [[[late(1000), late(1000)], true, true]],
     }),
   )
 
   it('a detached worker ends when it comes back from ONNX Runtime', { timeout: testTimeoutMs }, () =>
     waitsEachTime('start.mjs', 'hangs as it loads ONNX Runtime, and the engine lives on', {
-      answer: ['ERR_MODEL_LOAD', true],
+      answer: [['ERR_MODEL_LOAD', true]],
     }),
   )
 
-  it.each(['hangs', 'hangs as it loads ONNX Runtime'])(
+  it.each(full ? ['hangs', 'hangs as it loads ONNX Runtime'] : ['hangs as it loads ONNX Runtime'])(
     'an engine whose worker does not start can be closed at any moment: it %s',
     { timeout: testTimeoutMs },
     (way) =>
       waitsEachTime('start.mjs', `${way}, and the engine is closed`, {
-        answer: ['ERR_CLOSED', 'ERR_MODEL_LOAD'],
+        answer: [['ERR_CLOSED', 'ERR_MODEL_LOAD']],
       }),
   )
 })
 
 describe('ONNX Runtime in a worker', () => {
-  it.each(['by default', 'workers with an environment of their own'])(
+  it.each(full ? ['by default', 'workers with an environment of their own'] : ['by default'])(
     'leaves no log and no database of its telemetry: %s',
     { timeout: testTimeoutMs },
     (scenario) => endsEachTime('telemetry.mjs', scenario, { answer: [true, true, []] }),

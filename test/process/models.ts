@@ -8,12 +8,14 @@ export function models() {
     small: identity('float32'),
     /** Rows of any length. */
     variable: identityVariable('float32'),
-    /** 32 rows of 1024 take a hundred milliseconds or more. */
-    slow: matmulLoop(1024, 200),
+    /** 32 rows of 1024 take fifty milliseconds or more. */
+    slow: matmulLoop(1024, 50),
     /** x [n, n] by itself: one operator, which takes as long as n says. */
     squared: squared(),
-    /** Takes a second or more to open. */
-    slowToOpen: matmulSlow(512, 2000),
+    /** Takes a quarter of a second or more to open. */
+    slowToOpen: matmulSlow(512, 500),
+    /** 4 MB of weights. */
+    large: matmulMany(512, 4),
     /** 64 MB of weights. */
     weights: matmulMany(512, 64),
     /** No made-up row can be run, and nothing is proved. */
