@@ -163,7 +163,7 @@ describe('a function that cannot be loaded', () => {
       loading: engine.loadFunction('f', {
         module: fixture('bad-modules.mjs'),
         ...declared,
-        workers: { env: { BAD_MODULE: what }, startTimeoutMs: neverStart.has(what) ? 1000 : 60_000 },
+        workers: { env: { BAD_MODULE: what }, startTimeoutMs: neverStart.has(what) ? 300 : 60_000 },
         ...config,
       }),
     }
@@ -174,8 +174,8 @@ describe('a function that cannot be loaded', () => {
     ['throws in setup', 'thrown in setup'],
     ['exits at import', 'ended'],
     ['exits in setup', 'ended'],
-    ['loops at import', '1000 ms'],
-    ['hangs in setup', '1000 ms'],
+    ['loops at import', '300 ms'],
+    ['hangs in setup', '300 ms'],
     ['exports no function', 'expected a function as the default export of the module'],
   ])('as its module %s rejects, and leaves its name free', async (what, message) => {
     const { engine, loading } = load(what)
@@ -196,7 +196,7 @@ describe('a function that cannot be loaded', () => {
   })
 
   it('is released although its teardown never ends', async () => {
-    const { engine, loading } = load('loops in teardown')
+    const { engine, loading } = load('hangs in teardown')
     const model = await loading
     expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(4))
     const startedAtMs = performance.now()
@@ -216,7 +216,7 @@ describe('a function that cannot be loaded', () => {
       },
       { signal: controller.signal },
     )
-    setTimeout(() => controller.abort(new Error('enough')), 300)
+    setTimeout(() => controller.abort(new Error('enough')), 100)
     await expect(loading).rejects.toThrow('enough')
     const startedAtMs = performance.now()
     await engine.close()

@@ -80,7 +80,7 @@ describe('priority levels', () => {
   })
 
   it('may be used in any number', async () => {
-    const count = repetitions(3000, 500)
+    const count = repetitions(3000, 200)
     const model = await open({ priorityLevels: 1e6, holdUntilQueued: count })
     const priorities = Array.from({ length: count }, (_, at) => 1 + ((at * 7919) % count))
     const order = await served(model, priorities)
@@ -278,9 +278,9 @@ describe('a configuration is refused', () => {
 
 describe('deadlines', () => {
   const engine = sharedEngine()
-  /** Some 5 ms for one row, a few hundred for 256. */
+  /** Some 1 ms for one row, a hundred for 256. */
   const slow = (config: Omit<ModelConfig, 'path'> = {}) =>
-    load(engine, small.matmulLoop(512, 400), { maxBatchSize: 1, ...config })
+    load(engine, small.matmulLoop(512, 100), { maxBatchSize: 1, ...config })
   const infer = (model: Model, options?: InferOptions, rows = 1) =>
     model.infer({ x: new Tensor('float32', new Float32Array(rows * 512), [rows, 512]) }, options)
   const minute = 60_000
@@ -296,7 +296,7 @@ describe('deadlines', () => {
       await learn(model)
       const backlog = outcomesOf(Array.from({ length: 40 }, () => infer(model)))
       const waiting = model.stats().pendingRequestCount
-      const refused = infer(model, { deadlineMs: 15, requestId: 'hurried' })
+      const refused = infer(model, { deadlineMs: 5, requestId: 'hurried' })
       const within = infer(model, { deadlineMs: minute })
       expect([model.stats().pendingRequestCount, model.stats().rejections.deadline]).toEqual([waiting + 1, 1])
       const error = (await rejectionOf(() => refused)) as InferenceError
@@ -304,12 +304,12 @@ describe('deadlines', () => {
         code: 'ERR_DEADLINE',
         requestId: 'hurried',
         model: model.name,
-        expected: 'an answer within 15 ms',
+        expected: 'an answer within 5 ms',
       })
       expect(error.message).toMatch(
-        /^Request 'hurried' would be answered by model '.*' about \d+ ms after its call, and its deadline is 15 ms; allow more time/,
+        /^Request 'hurried' would be answered by model '.*' about \d+ ms after its call, and its deadline is 5 ms; allow more time/,
       )
-      expect(error.estimatedMs).toBeGreaterThan(15)
+      expect(error.estimatedMs).toBeGreaterThan(5)
       await expect(within).resolves.toHaveProperty('y')
       expect(new Set(await backlog)).toEqual(new Set(['answered']))
     })
@@ -391,7 +391,7 @@ describe('deadlines', () => {
     })
 
     it("gives way to a deadline of the request's own", async () => {
-      const model = await slow({ latencyTargetMs: 30 })
+      const model = await slow({ latencyTargetMs: 8 })
       const backlog = outcomesOf(Array.from({ length: 60 }, () => infer(model, { deadlineMs: minute })))
       expect(await outcomeOf(infer(model))).toBe('ERR_DEADLINE')
       expect(await outcomeOf(infer(model, { deadlineMs: minute }))).toBe('answered')
@@ -487,7 +487,7 @@ const sent = (requests: readonly unknown[]) => requests.map((_, at) => at)
 
 describe('requests over two instances', () => {
   const random = mulberry32(8)
-  const uneven = Array.from({ length: repetitions(3000, 500) }, () => rowsOf(random() < 0.1 ? 16 : 1, 64))
+  const uneven = Array.from({ length: repetitions(3000, 300) }, () => rowsOf(random() < 0.1 ? 16 : 1, 64))
   const cases: [what: string, path: string, config: Omit<ModelConfig, 'path'>, requests: Feeds[]][] = [
     ['in batches of any size', small.matmulSlow(64, 50), { maxBatchSize: 16 }, uneven],
     [
@@ -541,7 +541,7 @@ describe('requests over two instances', () => {
 describe('what does not come to a run', () => {
   /** One long run occupies the instance, another waits behind it; what follows waits as well. Notes how everything ends, in that order. */
   async function busy() {
-    const model = await load(ownEngine(), small.matmulLoop(512, 400), {
+    const model = await load(ownEngine(), small.matmulLoop(512, 200), {
       maxBatchSize: 64,
       dynamicBatching: {
         preserveOrdering: true,
@@ -594,7 +594,7 @@ describe('what does not come to a run', () => {
 
 it('an engine that is destroyed rejects all that it has, in the order in which it came', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
-  const model = await load(engine, small.matmulLoop(512, 400), {
+  const model = await load(engine, small.matmulLoop(512, 200), {
     maxBatchSize: 8,
     instanceGroup: [{ kind: 'cpu', count: 2 }],
     dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },

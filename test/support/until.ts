@@ -1,6 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 
-/** Waits, a turn of the event loop at a time, until `condition` holds: for states that nothing announces. */
+const turns = 100
+
+/**
+ * Waits until `condition` holds, for states that nothing announces: some turns of the event loop, then a millisecond at
+ * a time, which leaves the processor to what is waited for.
+ */
 export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await nextTurn()
+  for (let turn = 0; !condition(); turn++) await (turn < turns ? nextTurn() : sleep(1))
 }
