@@ -12,6 +12,7 @@ import { connect, serve } from '../../src/adapters/processes/processes.ts'
 import { reserve } from '../../src/adapters/processes/engine-server.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
+import { full } from '../support/full.ts'
 import { until } from '../support/until.ts'
 import { AskingClient, endings } from './asking-clients.ts'
 import { ownPath, served, ways } from './served.ts'
@@ -30,6 +31,8 @@ const sharedAreas = () =>
 const limitMs = 60_000 + 4000 * endings
 
 describe.each(ways)('through $way', ({ sharedMemory }) => {
+  const whole = full || sharedMemory === ways[0]!.sharedMemory
+
   it(
     'a client that is killed leaves nothing behind, and others see nothing of it',
     async () => {
@@ -73,7 +76,7 @@ describe.each(ways)('through $way', ({ sharedMemory }) => {
     limitMs,
   )
 
-  it(
+  it.runIf(whole)(
     'a serving process that is killed is told of by a typed error, and started again by the next call',
     async () => {
       const path = ownPath()
@@ -98,7 +101,7 @@ describe.each(ways)('through $way', ({ sharedMemory }) => {
     limitMs,
   )
 
-  it(
+  it.runIf(whole)(
     'a client that nothing else holds is told of the death of what serves it',
     async () => {
       for (let death = 0; death < endings; death++) {
@@ -120,7 +123,7 @@ describe.each(ways)('through $way', ({ sharedMemory }) => {
     limitMs,
   )
 
-  it('a worker thread reaches the engine of its process, and may end at any time', async () => {
+  it.runIf(whole)('a worker thread reaches the engine of its process, and may end at any time', async () => {
     const { engine, server, path } = await served(sharedMemory)
     await engine.load('identity', { path: small.identity('float32') })
     const started = [true, false, false].map(
@@ -152,7 +155,7 @@ describe('a serving process', () => {
   it('is exactly one, however many ask for it at once', async () => {
     const path = ownPath()
     const spawn = { module: fixture('identity-engine.mjs'), idleMs: 100 }
-    const all = await Promise.all(Array.from({ length: 8 }, () => connect(path, { spawn })))
+    const all = await Promise.all(Array.from({ length: 4 }, () => connect(path, { spawn })))
     expect(new Set(all.map(({ server }) => server.process)).size).toBe(1)
     expect(all[0]!.server.process).not.toBe(process.pid)
     await Promise.all(all.map((each) => each.close()))

@@ -404,9 +404,9 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     async () => {
       const { engine, remote } = await served(sharedMemory)
       await engine.load('wide', { path: small.identityVariable('float32') })
-      const big = new Float32Array(12_000_000).map((_, index) => index % 1000)
+      const big = new Float32Array(9_000_000).map((_, index) => index % 1000)
       const answers = await Promise.all(
-        [1, 2, 3].map((id) =>
+        [1, 2].map((id) =>
           remote.infer('wide', { x: new Tensor('float32', big.with(0, id), [1, big.length]) }),
         ),
       )

@@ -5,7 +5,7 @@ import { History, type Plan, type Step } from './history.ts'
 import { repetitions } from '../support/full.ts'
 
 /** Histories per kind. */
-const histories = Number(process.env.HISTORIES ?? repetitions(700, 100))
+const histories = Number(process.env.HISTORIES ?? repetitions(700, 50))
 
 const both = fc.nat(1)
 const arrive: fc.Arbitrary<Step> = fc.record({
