@@ -6,8 +6,8 @@ import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 
 const feeds = { x: Float32Array.of(1, 2, 3, 4) }
-/** Takes a second or more to open. */
-const slow = { path: small.matmulSlow(512, 2000), warmup: false, checkRows: false } as const
+/** Takes some tenths of a second to open. */
+const slow = { path: small.matmulSlow(512, 600), warmup: false, checkRows: false } as const
 
 describeNative('a session that is opened', () => {
   /** An engine of one worker, on which a model is served. */

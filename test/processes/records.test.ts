@@ -195,7 +195,7 @@ describe('the record of a request', () => {
           expect(error).toBeInstanceOf(BadRecord)
         }
       }),
-      { numRuns: repetitions(3000, 300) },
+      { numRuns: repetitions(3000, 100) },
     )
   })
 })

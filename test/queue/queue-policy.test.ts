@@ -169,7 +169,7 @@ describe('decide with a delay', () => {
       fc.pre(requests === 0)
       expect(decide(front, limits, moment(closeAtMs)).requests).toBe(1)
     })
-    fc.assert(property, { numRuns: 2000 })
+    fc.assert(property, { numRuns: repetitions(2000, 500) })
   })
 })
 
@@ -242,7 +242,7 @@ describe('decide with a delay of the engine itself', () => {
 })
 
 /** Histories per kind. Five kinds make 100 000. */
-const histories = repetitions(20_000, 2000)
+const histories = repetitions(20_000, 1000)
 
 interface Kind {
   readonly name: string

@@ -94,7 +94,7 @@ describe('the statistics count a rejected request under its reason', () => {
 
 describe('every accepted request is counted once', () => {
   it('though it was aborted while it ran', async () => {
-    const model = await load(engine, small.matmulLoop(512, 400), { maxBatchSize: 240 })
+    const model = await load(engine, small.matmulLoop(512, 100), { maxBatchSize: 240 })
     const controllers = Array.from({ length: 6 }, () => new AbortController())
     const outcomes = outcomesOf(controllers.map(({ signal }) => model.infer(rowsOf(40), { signal })))
     expect(model.stats().pendingRequestCount).toBe(0)
@@ -110,7 +110,7 @@ describe('every accepted request is counted once', () => {
 
   it('though it was aborted while its answer was held back for one before it', async () => {
     const own = ownEngine({ cpuWorkers: 2 })
-    const model = await load(own, small.matmulLoop(512, 400), {
+    const model = await load(own, small.matmulLoop(512, 200), {
       maxBatchSize: 256,
       instanceGroup: [{ kind: 'cpu', count: 2 }],
       dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },
