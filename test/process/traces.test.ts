@@ -2,16 +2,17 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readTraceFile } from '../../packages/perf/src/trace-files/read-trace-file.ts'
+import { full } from '../support/full.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { limitMs, runFixture } from './child.ts'
 
 describe('a process that traces', () => {
-  it.each([
+  const endings: [scenario: string, code: number, stderr: RegExp][] = [
     ['process.exit', 3, /^$/],
-    ['uncaught exception', 1, /uncaught on purpose/],
-    ['close', 0, /^$/],
     ['nothing', 0, /^$/],
-  ] as const)(
+  ]
+  if (full) endings.push(['uncaught exception', 1, /uncaught on purpose/], ['close', 0, /^$/])
+  it.each(endings)(
     'ends without delay by %s, and all traces are in the file',
     { timeout: limitMs },
     async (scenario, code, stderr) => {
@@ -40,13 +41,16 @@ describe('a process that traces', () => {
     expect(ending).toMatchObject({ code: 3, hung: false, stderr: '' })
   })
 
-  it.skipIf(process.platform === 'win32').each([
-    ['process.exit', 3],
-    ['nothing', 0],
-  ] as const)('to a pipe that nobody reads ends by %s', { timeout: limitMs }, async (scenario, code) => {
-    const pipe = join(temporaryFolder({}), 'pipe')
-    execFileSync('mkfifo', [pipe])
-    const ending = await runFixture('traces.mjs', scenario, ['--no-warnings'], { ZEROHOP_TEST_TRACE: pipe })
-    expect(ending).toMatchObject({ code, hung: false, stderr: '' })
-  })
+  const beside: [scenario: string, code: number][] = [['process.exit', 3]]
+  if (full) beside.push(['nothing', 0])
+  it.skipIf(process.platform === 'win32').each(beside)(
+    'to a pipe that nobody reads ends by %s',
+    { timeout: limitMs },
+    async (scenario, code) => {
+      const pipe = join(temporaryFolder({}), 'pipe')
+      execFileSync('mkfifo', [pipe])
+      const ending = await runFixture('traces.mjs', scenario, ['--no-warnings'], { ZEROHOP_TEST_TRACE: pipe })
+      expect(ending).toMatchObject({ code, hung: false, stderr: '' })
+    },
+  )
 })

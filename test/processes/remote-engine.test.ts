@@ -44,7 +44,8 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
 
   it('is answered bit for bit as the engine answers, for every type of elements', async () => {
     const { engine, remote } = await served(sharedMemory)
-    for (const type of tensorTypes) {
+    const types = full || sharedMemory ? tensorTypes : (['float32', 'int64', 'bool', 'string'] as const)
+    for (const type of types) {
       const model = await remote.load(`identity-${type}`, { path: small.identity(type) })
       for (const rows of [1, 3, 0, 40]) {
         const { dims, data } = sample(type, [rows, 4])
