@@ -1,4 +1,3 @@
-// Alone: it changes the working folder of its process.
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
