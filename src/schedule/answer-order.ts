@@ -26,6 +26,11 @@ export class AnswerOrder {
     return this.#outcomes.size
   }
 
+  /** Requests that have not ended, in their order. */
+  get awaited(): InferRequest[] {
+    return this.#line.slice(this.#front).filter((request) => !request.settled && !this.#outcomes.has(request))
+  }
+
   /** Whether nothing is to be answered before a request. */
   isNext(request: InferRequest): boolean {
     return this.#line[this.#front] === request

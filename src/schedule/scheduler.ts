@@ -336,6 +336,9 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Rejects all that was accepted, and stops what runs. */
   destroy(): void {
     this.instances.revokePrefetched()
+    for (const request of this.order?.awaited ?? [])
+      // one that waits may have come before one that runs
+      this.#answers.reject(request, 'closed', this.#errors.closed(request))
     this.#stops.all()
     this.rejectWaiting()
   }

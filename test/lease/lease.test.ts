@@ -128,8 +128,8 @@ describe('leased rows', () => {
   )
 
   it.runIf(runsInPlace)('lie where they are run in the second burst as in the first', async () => {
-    const own = ownEngine({ staging: { limitBytes: 64 * 2 ** 20 } }) // of the process: what others hold of it makes little difference
-    const model = await own.load('m', { path: small.bigRow(2 ** 16), maxBatchSize: 1 })
+    const own = ownEngine({ staging: { limitBytes: 256 * 2 ** 20 } }) // of the process: what others hold of it makes little difference
+    const model = await own.load('m', { path: small.bigRow(2 ** 18), maxBatchSize: 1 })
     const burst = async () => {
       const before = model.stats().leases.rowsInPlace
       const answers = await Promise.all(
@@ -139,7 +139,7 @@ describe('leased rows', () => {
       return model.stats().leases.rowsInPlace - before
     }
     const first = await burst()
-    await until(() => own.stats().staging!.usedBytes <= 2 * 2 ** 20) // the blocks went back, the slots are kept
+    await until(() => own.stats().staging!.usedBytes <= 8 * 2 ** 20) // the blocks went back, the slots are kept
     expect(first).toBeGreaterThan(30)
     expect(await burst()).toBeGreaterThan(first / 2) // beside the slots
   })

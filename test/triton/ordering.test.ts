@@ -5,7 +5,7 @@ import * as small from '../models/small.ts'
 import { repetitions } from '../support/full.ts'
 import { load, ownEngine } from '../support/open.ts'
 
-const requests = repetitions(100_000, 2500)
+const requests = repetitions(100_000, 5000)
 const inFlight = 16
 
 /** A model with an instance on each of two workers, one of which spends most of its time on another model. */
