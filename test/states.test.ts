@@ -164,7 +164,7 @@ async function outcomeOf(call: () => unknown): Promise<unknown> {
 
 /** In states that last, methods that leave a model there share an engine. */
 const passing: State[] = ['loading', 'draining']
-/** What is the same as another method, of a state that three threads have to die for. */
+/** Methods that do what another does; each would cost three deaths. */
 const alike = new Set<Method>(['model[Symbol.asyncDispose]', 'engine.unload', 'engine.destroy'])
 const leavesState = (method: Method) => !/load|close|destroy|Dispose/.test(method)
 

@@ -21,7 +21,7 @@ const defines = [
 
 const filesInUnit = 8 // as in native/CMakeLists.txt
 
-/** Most of the time of a small file goes to headers, which a few larger files read a few times. */
+/** Compiling a small file is mostly reading headers: joined in eights, the sources read them once. */
 function writeUnits() {
   const folder = join('build', 'prebuilds', 'units')
   mkdirSync(join(root, folder), { recursive: true })

@@ -65,7 +65,7 @@ function wantsJson(): boolean {
  * Ends a program normally when its output cannot be written: with exit code 0 if the reader has closed the
  * pipe, as `| head` does; with an error if the disk is full. Failures of standard error are ignored.
  */
-function outliveClosedPipes(exitCode: number): void {
+export function outliveClosedPipes(exitCode: number): void {
   process.stderr.on('error', () => {})
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') return

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { libraryVersion, requireFromPackage } from '../base/own-package.ts'
-import { tellFailure, usualExitCodes } from './command-line.ts'
+import { outliveClosedPipes, tellFailure, usualExitCodes } from './command-line.ts'
 
 /** The package for measuring, tuning and simulating. */
 const toolsPackage = '@zerohop/perf'
@@ -38,6 +38,7 @@ export async function handOver(command: string): Promise<void> {
   const found = others.length === 0 ? '' : `, and found version ${others.join(' and ')}`
   const exitCode = command === 'perf' ? perfWrong : usualExitCodes.wrong
   process.exitCode = exitCode
+  outliveClosedPipes(exitCode)
   tellFailure({
     code: 'ERR_MODULE_NOT_FOUND',
     message: `zerohop ${command} needs the package ${wanted}${found}: install it (npm install ${wanted}), or run npx -p zerohop@${libraryVersion} -p ${wanted} zerohop ${command}`,

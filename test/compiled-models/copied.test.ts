@@ -49,7 +49,7 @@ async function compiledInto(dir: string, path: string): Promise<void> {
 describe.runIf(asRoot && process.platform === 'linux')(
   'a folder that root has filled, copied elsewhere and made read-only,',
   () => {
-    it('has the models of another user, who reads neither them nor their compiled forms in full unless it has other times', async () => {
+    it('has the models of another user, who reads neither them nor their compiled forms in full, unless the copy has other times', async () => {
       const [dir, path] = [ownFolder(), modelOf(largePerceptron())]
       await compiledInto(dir, path)
       const copy = readOnlyCopy(dir)

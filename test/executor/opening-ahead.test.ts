@@ -34,7 +34,7 @@ describeNative('a session that is opened', () => {
     await loading
     const loadMs = performance.now() - startMs
     expect(answered).toBeGreaterThan(20)
-    expect(longestMs).toBeLessThan(loadMs / 2)
+    expect(longestMs).toBeLessThan(0.8 * loadMs) // one that is held up takes nearly all of it
   })
 
   it('is given up when its load is aborted, and whoever opens others does not wait for it', async () => {

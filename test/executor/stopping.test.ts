@@ -1,3 +1,4 @@
+// Alone: memory of a run that is left to itself is in use for a while.
 import { describe, expect, it } from 'vitest'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { Tensor } from '../../src/index.ts'
@@ -18,6 +19,7 @@ const rows = (count: number, value: number) =>
 
 /** A tenth of a second for 64 rows, in a hundred operators. */
 const slow = () => small.matmulLoop(width, 100)
+const sessionOptions = { intraOpNumThreads: 1 } // on many cores it would be short
 
 describe.each(executors)('with the executor %s', (executor) => {
   const missing = executor === 'native' && version === undefined
@@ -27,6 +29,7 @@ describe.each(executors)('with the executor %s', (executor) => {
     const model = await load(open(), slow(), {
       maxBatchSize: 32,
       warmup: false,
+      sessionOptions,
       dynamicBatching: { holdUntilQueued: 2 },
     })
     const hurried = model.infer({ x: rows(31, 1) }, { maxRunMs: 20 })
@@ -43,7 +46,12 @@ describe.each(executors)('with the executor %s', (executor) => {
   })
 
   it.skipIf(missing)('maxRunMs of a model has it serve on after a run that took too long', async () => {
-    const model = await load(open(), slow(), { maxBatchSize: 64, warmup: false, maxRunMs: 900 })
+    const model = await load(open(), slow(), {
+      maxBatchSize: 64,
+      warmup: false,
+      sessionOptions,
+      maxRunMs: 900,
+    })
     await expect(model.infer({ x: rows(64, 1) }, { maxRunMs: 10 })).rejects.toMatchObject({
       code: 'ERR_TIMEOUT',
     })
@@ -52,7 +60,12 @@ describe.each(executors)('with the executor %s', (executor) => {
 
   it.skipIf(missing)('destroy() rejects what runs at once, and does not wait for all of it', async () => {
     const engine = open()
-    const model = await load(engine, slow(), { maxBatchSize: 64, warmup: false, dynamicBatching: false })
+    const model = await load(engine, slow(), {
+      maxBatchSize: 64,
+      warmup: false,
+      sessionOptions,
+      dynamicBatching: false,
+    })
     const outcomes = Promise.allSettled([1, 2].map((value) => model.infer({ x: rows(64, value) })))
     await until(() => model.stats().pendingRequestCount === 1)
     const destroyed = engine.destroy()
@@ -83,14 +96,14 @@ describe.each(executors)('with the executor %s', (executor) => {
         ({ type, reason }) => void events.push(reason === undefined ? type : `${type}: ${reason}`),
       )
       const other = await load(engine, networks.mlp())
-      // One operator of a second or more. Until it has begun, the run can be stopped: then it is tried with more time.
+      // One operator of some seconds. Until it has begun, the run can be stopped: then it is tried with more time.
       const model = await load(engine, small.squared('float64'), {
         maxBatchSize: 0,
         warmup: false,
         checkRows: false,
-        sessionOptions: { intraOpNumThreads: 1 },
+        sessionOptions,
       })
-      const long = new Tensor('float64', new Float64Array(3000 * 3000), [3000, 3000])
+      const long = new Tensor('float64', new Float64Array(4500 * 4500), [4500, 4500])
       const square = async (value: number) =>
         (await model.infer({ x: new Tensor('float64', Float64Array.of(value), [1, 1]) })).y!.data
       for (let maxRunMs = 250; !events.includes('restored'); maxRunMs *= 2) {

@@ -67,9 +67,10 @@ describe.skipIf(!executorKinds.includes('native' as never))(
   () => {
     it('is written where that will be run, and every caller gets its own', async () => {
       const { engine, ask, inPlace } = await setUp()
-      const ends = await inParallel(24, numbers(200), (value) => ask(value, 1 + (value % 3)))
+      const count = repetitions(400, 200)
+      const ends = await inParallel(24, numbers(count), (value) => ask(value, 1 + (value % 3)))
       expect([...new Set(ends)]).toEqual(['right'])
-      expect(inPlace()).toBeGreaterThan(200)
+      expect(inPlace()).toBeGreaterThan(count)
       expect(engine.model('picky').stats().leases).toMatchObject({ taken: 0, held: 0 })
     })
 

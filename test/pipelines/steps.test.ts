@@ -119,7 +119,7 @@ describe('a pipeline of 5000 steps behind each other', () => {
   })
 })
 
-describe('a pipeline whose steps wait for the two before them each', () => {
+describe('a pipeline in which each step takes the outputs of the two before it', () => {
   it('is loaded and runs, in however many ways its last one depends on its first', async () => {
     const engine = ownEngine()
     await loadSum(engine, 'sum')

@@ -48,7 +48,7 @@ describe('an open engine', () => {
   )
 
   it('keeps it alive while something is in flight', { timeout: testTimeoutMs }, () =>
-    endsEachTime('life.mjs', 'in flight and nothing else', { answer: ['ready', true, 0, 'closed'] }),
+    endsEachTime('life.mjs', 'in flight and nothing else', { answer: ['ready', true, 'idle', 0, 'closed'] }),
   )
 })
 

@@ -12,7 +12,7 @@ import { connect, serve } from '../../src/adapters/processes/processes.ts'
 import { reserve } from '../../src/adapters/processes/engine-server.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
-import { full } from '../support/full.ts'
+import { full, repetitions } from '../support/full.ts'
 import { until } from '../support/until.ts'
 import { AskingClient, endings } from './asking-clients.ts'
 import { ownPath, served, ways } from './served.ts'
@@ -155,7 +155,7 @@ describe('a serving process', () => {
   it('is exactly one, however many ask for it at once', async () => {
     const path = ownPath()
     const spawn = { module: fixture('identity-engine.mjs'), idleMs: 100 }
-    const all = await Promise.all(Array.from({ length: 4 }, () => connect(path, { spawn })))
+    const all = await Promise.all(Array.from({ length: repetitions(8, 4) }, () => connect(path, { spawn })))
     expect(new Set(all.map(({ server }) => server.process)).size).toBe(1)
     expect(all[0]!.server.process).not.toBe(process.pid)
     await Promise.all(all.map((each) => each.close()))

@@ -280,7 +280,11 @@ describe('deadlines', () => {
   const engine = sharedEngine()
   /** Some 1 ms for one row, a hundred for 256. */
   const slow = (config: Omit<ModelConfig, 'path'> = {}) =>
-    load(engine, small.matmulLoop(512, 100), { maxBatchSize: 1, ...config })
+    load(engine, small.matmulLoop(512, 100), {
+      maxBatchSize: 1,
+      sessionOptions: { intraOpNumThreads: 1 }, // on many cores they would be short
+      ...config,
+    })
   const infer = (model: Model, options?: InferOptions, rows = 1) =>
     model.infer({ x: new Tensor('float32', new Float32Array(rows * 512), [rows, 512]) }, options)
   const minute = 60_000

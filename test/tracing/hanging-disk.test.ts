@@ -23,10 +23,10 @@ beforeEach(() => {
   )
 })
 afterEach(() => {
+  vi.useRealTimers() // before modules are synchronised, which would keep the fakes
   restore()
   disk.gate = null
   disk.calls = 0
-  vi.useRealTimers()
 })
 
 /** An engine with a request whose trace is on its way to a disk that does not answer. */

@@ -104,6 +104,17 @@ describe('answers that wait for one to a request that is not decoded yet', () =>
     expect([scheduler.pending, scheduler.levels.of(undefined).waiting]).toEqual([0, 0])
   })
 
+  it('are rejected in their order when all is, also where a later request runs', async () => {
+    const { model, scheduler, undecoded } = await behindUndecoded()
+    const running = model.send(2)
+    await settled()
+    const ends: number[] = []
+    for (const [at, { answer }] of [undecoded, running].entries()) answer.catch(() => ends.push(at))
+    scheduler.destroy()
+    await settled()
+    expect(ends).toEqual([0, 1])
+  })
+
   it('are estimated for when it will be ready', async () => {
     const { model, scheduler, finish, image, undecoded } = await behindUndecoded()
     const all: ReadyEstimate = { inMs: 300, spreadMs: 0, isNext: false }

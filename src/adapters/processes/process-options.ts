@@ -91,8 +91,8 @@ export interface SpawnOptions {
 export interface ConnectOptions {
   /**
    * Milliseconds to keep trying to connect, at first and when the next call reconnects after the serving process has
-   * gone, with pauses that grow from 5 to 500. Calls other than `infer` also give up when the process has sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000
-   * with `spawn`.
+   * gone, with pauses that grow from about 5 to about 500. Calls other than `infer` also give up when the process has
+   * sent nothing for so long, or for 5000 if that is longer. Default 5000; 60 000 with `spawn`.
    */
   timeoutMs?: number
   /**

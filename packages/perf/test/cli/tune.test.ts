@@ -54,6 +54,10 @@ describe('zerohop tune', () => {
     const engine = new InferenceEngine()
     await engine.load('found', config)
     await engine.close()
+    if (!full) return
+    const again = await untilMeasured(3, ...line)
+    expect(again.code).toBe(0)
+    expect(JSON.parse(again.stdout).notes).toContainEqual(expect.stringMatching(/^goes on with what .* has/))
   })
 
   it.runIf(full)('keeps what was measured when it is interrupted, and leaves no process behind', async () => {

@@ -50,14 +50,14 @@ describe('a file of traces', () => {
   })
 
   it('may have records of any length, over many reads', async () => {
-    const data = '1,'.repeat(500_000) + '1'
+    const data = '1,'.repeat(1_500_000) + '1'
     const path = written(
       JSON.stringify([
         named,
         {
           id: 1,
           activity: 'TENSOR_QUEUE_INPUT',
-          tensor: { name: 'x', data, shape: '500001', dtype: 'FP32' },
+          tensor: { name: 'x', data, shape: '1500001', dtype: 'FP32' },
         },
       ]),
     )
