@@ -242,11 +242,16 @@ function project(toolsVersion: string | null, isInstalled = false): string {
   return folder
 }
 
+/** How Node.js is called for the `zerohop` that is installed in a project. */
+const installed = (project: string) => [
+  '--preserve-symlinks',
+  '--preserve-symlinks-main',
+  join(project, 'node_modules/zerohop/dist/cli/main.js'),
+]
+
 /** Calls `zerohop` in a project: the one that is installed there, or that of this checkout. */
 function call(cwd: string, line: readonly string[], isInstalled = false): Promise<Ended> {
-  const main = isInstalled
-    ? ['--preserve-symlinks', '--preserve-symlinks-main', join(cwd, 'node_modules/zerohop/dist/cli/main.js')]
-    : [join(root, 'dist/cli/main.js')]
+  const main = isInstalled ? installed(cwd) : [join(root, 'dist/cli/main.js')]
   return new Promise((resolve) =>
     execFile(process.execPath, [...main, ...line], { cwd }, (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
@@ -291,6 +296,16 @@ describe('commands of the tools', () => {
     expect(JSON.parse(stdout)).toEqual({
       error: { code: 'ERR_MODULE_NOT_FOUND', message: expect.stringContaining(wanted) },
     })
+  })
+
+  it('that are not installed end with their exit code also where nobody reads', async () => {
+    const cwd = project(null, true)
+    const child = spawn(process.execPath, [...installed(cwd), 'perf'], {
+      cwd,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    child.stderr.destroy()
+    expect(await once(child, 'close')).toEqual([99, null])
   })
 
   it('of another version say which one was found, and which one is needed', async () => {
