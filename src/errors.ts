@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { isProxy, isTypedArray } from 'node:util/types'
 
 /**
  * The stable codes of {@link InferenceError}, each with its class, when it is thrown, and what to do. Classes: `request`
@@ -298,7 +298,7 @@ export function describe(value: unknown): string {
  */
 function receivedOf(value: unknown): unknown {
   if (isShort(value)) return value
-  if (types.isProxy(value) || !Array.isArray(value) || value.length > itemsKept) return describe(value)
+  if (isProxy(value) || !Array.isArray(value) || value.length > itemsKept) return describe(value)
   const items = Array.from({ length: value.length }, (_, index) => ownData(value, index))
   return items.every(isShort) ? items : describe(value)
 }
@@ -320,13 +320,13 @@ export function cut(text: string, most: number): string {
 
 function describeObject(value: object | null, depth: number): string {
   if (value === null) return 'null'
-  if (types.isProxy(value)) return 'a Proxy'
+  if (isProxy(value)) return 'a Proxy'
   if (typeof value === 'function') {
     const name = ownData(value, 'name')
     return `function ${typeof name === 'string' && name !== '' ? printable(cut(name, longestText)) : '(anonymous)'}`
   }
   if (Array.isArray(value)) return describeArray(value, depth)
-  if (!types.isTypedArray(value)) return `an instance of ${className(value) ?? 'Object'}`
+  if (!isTypedArray(value)) return `an instance of ${className(value) ?? 'Object'}`
   return `${className(value) ?? (kindOf.call(value) as string)}(${lengthOf.call(value) as number})`
 }
 
@@ -374,9 +374,9 @@ function flat(text: string, length: number): string {
 /** The name of the nearest constructor, if it has an ordinary one. */
 function className(value: object): string | undefined {
   let holder: object | null = Object.getPrototypeOf(value) as object | null
-  for (let up = 0; up < 8 && holder !== null && !types.isProxy(holder); up++) {
+  for (let up = 0; up < 8 && holder !== null && !isProxy(holder); up++) {
     const maker = ownData(holder, 'constructor')
-    if (typeof maker === 'function' && !types.isProxy(maker)) {
+    if (typeof maker === 'function' && !isProxy(maker)) {
       const name = ownData(maker, 'name')
       return typeof name === 'string' && name !== '' ? printable(cut(name, longestText)) : undefined
     }

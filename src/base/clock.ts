@@ -1,5 +1,3 @@
-import { MessageChannel } from 'node:worker_threads'
-
 /** Time and timers as the library sees them; tests inject a fake one. */
 export interface Clock {
   /** Monotonic time in milliseconds, with a fraction. */

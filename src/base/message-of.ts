@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { types } from 'node:util'
+import { isNativeError } from 'node:util/types'
 import { describe } from '../errors.ts'
 import { packageFolder } from './own-package.ts'
 
@@ -12,7 +12,7 @@ const fileAndLine = /([^\s()/\\]+\.[cm]?[jt]s:\d+)/
 export function messageOf(reason: unknown): string {
   if (typeof reason === 'string') return reason
   try {
-    if (!types.isNativeError(reason) && !(reason instanceof Error)) return describe(reason)
+    if (!isNativeError(reason) && !(reason instanceof Error)) return describe(reason)
     const { name, message } = reason
     return `${String(message === '' ? name : message)}${placeOf(reason)}`
   } catch {

@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { isProxy } from 'node:util/types'
 import { InferenceError, invalidArgument, unreadable, type InferenceErrorCode } from '../errors.ts'
 import { nearestName } from '../base/nearest-name.ts'
 
@@ -95,7 +95,7 @@ const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborte
  * inherits from it.
  */
 export function isAbortSignal(value: unknown): value is AbortSignal {
-  if (types.isProxy(value) || !(value instanceof AbortSignal)) return false
+  if (isProxy(value) || !(value instanceof AbortSignal)) return false
   try {
     abortedOf.call(value)
     return true

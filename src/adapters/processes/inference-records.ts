@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { isMap } from 'node:util/types'
 import { doAll, type Pieces } from '../../base/slices.ts'
 import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
 import { isPlainObject } from '../../options/plain-options.ts'
@@ -209,7 +209,7 @@ function writeValue(record: RecordWriter, value: unknown, depth = 0): void {
     writeTexts(record, [value])
   } else if (isTensorLike(value)) {
     writeTensor(record, value)
-  } else if (types.isMap(value)) {
+  } else if (isMap(value)) {
     const entries = [...(value as Map<unknown, unknown>)]
     record.number(kinds.map)
     writeCount(record, entries.length)

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { types } from 'node:util'
+import { isArrayBuffer, isUint8Array } from 'node:util/types'
 import { cut, describe, InferenceError, invalidArgument } from '../../errors.ts'
 import { filePath, NotReadable, readRegularFile } from '../../base/files.ts'
 import { typed } from '../../options/plain-options.ts'
@@ -23,9 +23,9 @@ function describeSource(source: CheckedSource): string {
 /** Throws `ERR_INVALID_ARG` for a value that can neither name nor contain an image. */
 export function checkSource(source: unknown): CheckedSource {
   try {
-    if (types.isUint8Array(source)) return source
+    if (isUint8Array(source)) return source
     // If the buffer was detached, its view is empty.
-    if (types.isArrayBuffer(source))
+    if (isArrayBuffer(source))
       return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
     const file = filePath(source)
     if (file !== null) return file
