@@ -56,7 +56,8 @@ export class Alarm {
 
 /**
  * Keeps the event loop alive while something is awaited. `Atomics.waitAsync` does not, and a worker thread
- * must not stay alive while idle. A message port that receives nothing has exactly this effect.
+ * must not stay alive while idle. A message port that receives nothing has exactly this effect. It is made by
+ * the global class: clients of other processes do not load node:worker_threads.
  */
 export class KeepAlive {
   readonly #port = new MessageChannel().port1

@@ -336,8 +336,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Rejects all that was accepted, and stops what runs. */
   destroy(): void {
     this.instances.revokePrefetched()
+    // One that waits may have come before one that runs.
     for (const request of this.order?.awaited ?? [])
-      // one that waits may have come before one that runs
       this.#answers.reject(request, 'closed', this.#errors.closed(request))
     this.#stops.all()
     this.rejectWaiting()

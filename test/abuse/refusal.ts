@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect } from 'vitest'
 import { InferenceError } from '../../src/index.ts'
+import { findDropped } from '../support/garbage.ts'
 
 /** What a refused call has to say. */
 export interface Refusal {
@@ -39,10 +40,11 @@ export async function rejectionOf(call: () => Promise<unknown>): Promise<unknown
 /** Has the tests of this file fail when the process warns of anything. */
 export function expectNoWarnings(): void {
   const warnings: Error[] = []
-  const listener = (warning: Error & { code?: string }): void => {
-    if (warning.code !== 'ZEROHOP_ENGINE_DROPPED') warnings.push(warning) // the engine of another file may be meant
-  }
-  beforeAll(() => void process.on('warning', listener))
+  const listener = (warning: Error) => warnings.push(warning)
+  beforeAll(async () => {
+    await findDropped()
+    process.on('warning', listener)
+  })
   afterAll(async () => {
     await new Promise(setImmediate) // warnings are emitted in the next turn
     process.off('warning', listener)

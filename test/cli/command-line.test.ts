@@ -298,7 +298,7 @@ describe('commands of the tools', () => {
     })
   })
 
-  it('that are not installed end with their exit code also where nobody reads', async () => {
+  it('that are not installed have their own exit code even if standard error is closed', async () => {
     const cwd = project(null, true)
     const child = spawn(process.execPath, [...installed(cwd), 'perf'], {
       cwd,

@@ -88,7 +88,7 @@ export async function compiledFolder(seed = 1, dir = ownFolder()): Promise<strin
 
 const plainAnswers = new Map<string, Promise<number[]>>()
 
-/** What a model answers without any cache; a generated one, whose file never changes, is asked once. */
+/** What a model answers without a cache. A generated model's file never changes, so that its answer is kept. */
 export function plainLoad(config: ModelConfig): Promise<number[]> {
   const { path, ...more } = config
   if (typeof path !== 'string' || dirname(path) !== dirname(perceptron()) || Object.keys(more).length > 0)

@@ -213,7 +213,7 @@ function largestOfVolume(rowDims: readonly number[]): string {
 }
 
 describe.each(full ? executorKinds : executorKinds.slice(0, 1))(
-  'rows of 132 MiB, of which a run holds one (%s)',
+  'rows of 132 MiB: one for each run (%s)',
   (executor) => {
     const rowDims = [1, 132, 512, 512]
     const filled = (first: number, last: number) => {

@@ -1,4 +1,4 @@
-// Alone: memory of a run that is left to itself is in use for a while.
+// Alone: a run that cannot be stopped keeps memory of its process until it ends.
 import { describe, expect, it } from 'vitest'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { Tensor } from '../../src/index.ts'

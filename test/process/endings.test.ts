@@ -57,7 +57,7 @@ describe('dropped', () => {
   ]
 
   it.each(inOneProcess(endings))(
-    'an engine that nobody closes answers, gives its threads back, and is warned of if it served: %s',
+    'an engine that is not closed: it answers, its threads end, and there is a warning if it served: %s',
     { timeout: limitMs + 10_000 },
     async (scenarios, answer) => {
       const ending = await runFixture('dropped.mjs', scenarios, ['--expose-gc'])

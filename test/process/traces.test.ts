@@ -44,7 +44,7 @@ describe('a process that traces', () => {
   const beside: [scenario: string, code: number][] = [['process.exit', 3]]
   if (full) beside.push(['nothing', 0])
   it.skipIf(process.platform === 'win32').each(beside)(
-    'to a pipe that nobody reads ends by %s',
+    'to a pipe without a reader ends by %s',
     { timeout: limitMs },
     async (scenario, code) => {
       const pipe = join(temporaryFolder({}), 'pipe')

@@ -70,7 +70,7 @@ const waiting: typeof batches = [
 
 describe('a batch whose worker dies, with rerunAfterCrash', () => {
   it.each(inOneProcess(batches))(
-    'costs nobody but the culprit an answer: %s',
+    'rejects only the request that killed it: %s',
     { timeout: testTimeoutMs },
     (scenarios, answer) => endsEachTime('../../scheduling/fixtures/crash.mjs', scenarios, { answer }),
   )

@@ -1,8 +1,9 @@
 import { getEventListeners } from 'node:events'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Feeds } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { runFixture } from '../process/child.ts'
+import { findDropped } from '../support/garbage.ts'
 import { load, sharedEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { outcomeOf } from './outcome.ts'
@@ -12,10 +13,11 @@ const engine = sharedEngine()
 const row: Feeds = { x: new Float32Array(4) }
 const rows = (count: number): Feeds => ({ x: new Tensor('float32', new Float32Array(count * 4), [count, 4]) })
 
-/** Warnings of too many listeners: others may come from what test files before this one have left. */
+beforeEach(findDropped)
+
 function warnings(): Error[] {
   const seen: Error[] = []
-  const note = (warning: Error) => void (warning.name === 'MaxListenersExceededWarning' && seen.push(warning))
+  const note = (warning: Error) => void seen.push(warning)
   process.on('warning', note)
   onTestFinished(() => void process.off('warning', note))
   return seen

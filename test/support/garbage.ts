@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -8,4 +9,10 @@ const gc = runInNewContext('gc') as () => void
 export function collectGarbage(): void {
   gc()
   gc() // another thread may still free the memory of arrays that the first has found: the second begins when it is done
+}
+
+/** Has engines found that earlier test files of this process have dropped: their warning is emitted before what follows. */
+export async function findDropped(): Promise<void> {
+  collectGarbage()
+  await sleep(10)
 }
