@@ -56,8 +56,13 @@ async function outcome(running: Promise<InferenceSession.ReturnType>): Promise<u
       ])
 }
 
+/** Where Node has Float16Array (24), onnxruntime-node's own tensors of float16 do not run: its binding reads 0 elements. */
+const comparable = Object.keys(elements).filter(
+  (type) => type !== 'float16' || !('Float16Array' in globalThis),
+)
+
 const models: [string, () => string][] = [
-  ...Object.keys(elements).map((type): [string, () => string] => [
+  ...comparable.map((type): [string, () => string] => [
     `two variable dimensions of ${type}`,
     () => identityVariable(type as 'float32'),
   ]),
