@@ -173,7 +173,7 @@ export class InferenceError extends Error {
   declare readonly expected?: unknown
   /** The value received. */
   declare readonly received?: unknown
-  /** For `ERR_QUEUE_FULL`: milliseconds until the queue is likely to have room. */
+  /** For `ERR_QUEUE_FULL`: milliseconds until what waits is answered, by the throughput so far; 1 before the first answers. */
   declare readonly retryAfterMs?: number
   /** For `ERR_DEADLINE`: estimated latency of the request, in milliseconds. */
   declare readonly estimatedMs?: number

@@ -90,7 +90,7 @@ export class ServedModel implements Target {
   }
 
   get counts(): ModelCounts {
-    return this.scheduler.stats
+    return this.scheduler.counts
   }
 
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer> {
@@ -270,8 +270,8 @@ export class ServedModel implements Target {
   }
 
   stats(): ModelStatistics {
-    const { instances, stats, pending } = this.scheduler
-    return stats.snapshot(pending, instances.arena, this.responses?.totals, {
+    const { instances, counts, pending } = this.scheduler
+    return counts.snapshot(pending, instances.arena, this.responses?.totals, {
       instances: instances.statistics,
       leases: this.leases?.stats ?? noLeases,
       autoTune: this.scaleWatch?.autoTune ?? null,
@@ -295,7 +295,7 @@ export class ServedModel implements Target {
   }
 
   #imageDecoding(): ImageDecoding | null {
-    const { joining, metadata, stats, clock } = this.scheduler
+    const { joining, metadata, counts, clock } = this.scheduler
     const { images, shaped } = joining
     if (images === null) return null
     return new ImageDecoding({
@@ -304,7 +304,7 @@ export class ServedModel implements Target {
       images,
       optionalInputs: this.optionalInputs,
       parser: this.parser,
-      stats,
+      counts,
       clock,
       leases: () => this.lendIfAny(),
     })

@@ -139,7 +139,10 @@ export interface RequestObserver {
   batchEnded?(batch: ObservedBatch): void
 }
 
-/** A message of the channel `zerohop:request`: a request was made or settled. Times are those of `performance.now()`. */
+/**
+ * A message of the channel `zerohop:request`: a request was made or settled. Times are those of `performance.now()`. A field of a
+ * request is here only if `observed` copies it from {@link RequestFacts}.
+ */
 export interface RequestMessage {
   /** `begun`: the request was made. `ended`: it was settled. */
   readonly type: 'begun' | 'ended'

@@ -23,7 +23,7 @@ export class Answers {
   readonly #metadata: ModelMetadata
   readonly #padding: Padding | null
   readonly #reshapes: ShapedTensors['outputs']
-  readonly #stats: ModelCounts
+  readonly #counts: ModelCounts
   readonly #errors: RequestErrors
   readonly #clock: Clock
   readonly #observed: ObservedRequests
@@ -33,7 +33,7 @@ export class Answers {
   constructor(
     { stacked, shaped }: Pick<Joining, 'stacked' | 'shaped'>,
     padding: Padding | null,
-    stats: ModelCounts,
+    counts: ModelCounts,
     errors: RequestErrors,
     clock: Clock,
     observed: ObservedRequests,
@@ -43,7 +43,7 @@ export class Answers {
     this.#metadata = stacked
     this.#reshapes = shaped.outputs
     this.#padding = padding
-    this.#stats = stats
+    this.#counts = counts
     this.#errors = errors
     this.#clock = clock
     this.#observed = observed
@@ -99,7 +99,7 @@ export class Answers {
       inferMs: inferEndMs - inferStartMs,
       outputMs: doneAtMs - scatterAtMs,
     }
-    this.#stats.ran(rows, times, batch.inline, batch.slot.emptyRows)
+    this.#counts.ran(rows, times, batch.inline, batch.slot.emptyRows)
     if (this.#padding !== null) this.#countPadding(batch)
     if (this.#observed.by.observer !== null)
       this.#observed.batchRan(
@@ -131,8 +131,8 @@ export class Answers {
         position += request.rows
       }
     } finally {
-      this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
-      this.#stats.computed(enqueuedAtMs.length, times)
+      this.#counts.waited(enqueuedAtMs, begunAtMs, doneAtMs)
+      this.#counts.computed(enqueuedAtMs.length, times)
     }
   }
 
@@ -175,7 +175,7 @@ export class Answers {
         ...outcome,
         count: this.#toCount(whole, whole.begunAtMs, whole.times),
       })
-    else this.#stats.answered(whole.enqueuedAtMs, whole.begunAtMs, whole.times, this.#clock.nowMs())
+    else this.#counts.answered(whole.enqueuedAtMs, whole.begunAtMs, whole.times, this.#clock.nowMs())
     whole.succeed(outcome.answer)
   }
 
@@ -188,11 +188,11 @@ export class Answers {
 
   /** Counts an answered request, when it is called. */
   #toCount({ enqueuedAtMs }: InferRequest, begunAtMs: number, times: BatchTimes): () => void {
-    return () => this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+    return () => this.#counts.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
   }
 
   #countFailed({ enqueuedAtMs }: InferRequest, why: RejectionReason): void {
-    this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+    this.#counts.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
 
   #report(
@@ -223,7 +223,7 @@ export class Answers {
       const perLength = elementCount(dims.slice(1)) / Math.max(1, lengths[entry]!)
       let own = 0
       for (const request of requests) own += request.rows * this.#padding!.ownLength(entry, request)!
-      this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
+      this.#counts.padded(own * perLength, rows * lengths[entry]! * perLength)
     }
   }
 }

@@ -68,7 +68,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly padding: Padding | null
   readonly clock: Clock
   readonly levels: PriorityLevels
-  readonly stats = new ModelCounts()
+  readonly counts = new ModelCounts()
   readonly times: Estimator
   readonly unpredictable: UnpredictableOutputs
   readonly instances: InstanceSet
@@ -148,7 +148,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     )
     const order = config.preserveOrdering ? new AnswerOrder() : null
     this.order = order
-    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config, order)
+    this.#answers = new Answers(joining, padding, this.counts, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
       config.maxRunMs,
@@ -169,7 +169,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     nowMs = this.clock.nowMs(),
   ): void {
     if (signal?.aborted) {
-      this.stats.refused('cancelled')
+      this.counts.refused('cancelled')
       return void request.fail(signal.reason, true)
     }
     const refusal = this.#refusal(request, deadlineMs, nowMs)
@@ -248,14 +248,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
     for (const part of request instanceof SplitRequest ? request.parts : [request]) {
       const refusal = costs.weigh(part)
       if (refusal === null) continue
-      if (request.account === null) this.stats.refused('invalid')
+      if (request.account === null) this.counts.refused('invalid')
       return refusal
     }
     return null
   }
 
   #countRejected({ account }: InferRequest, why: RejectionReason): void {
-    if (account === null) this.stats.failed(why, 0)
+    if (account === null) this.counts.failed(why, 0)
   }
 
   /** Notes that requests or batches came or went. */
@@ -553,7 +553,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   #ended(batch: Batch | FinishedBatch, error: string | null): void {
     this.#runsNoMore(batch, error)
-    this.stats.closed(batch.reason, batch.isRerun)
+    this.counts.closed(batch.reason, batch.isRerun)
   }
 
   /**

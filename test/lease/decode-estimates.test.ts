@@ -50,7 +50,7 @@ function decoding(clock: FakeClock): ImageDecoding {
     images,
     optionalInputs: [],
     parser,
-    stats: new ModelCounts(),
+    counts: new ModelCounts(),
     clock,
     leases: () => null,
   })

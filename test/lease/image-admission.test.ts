@@ -223,7 +223,7 @@ describe('a request with an encoded image', () => {
       images: new Map([['x', resolveImageOptions({ width: 2, height: 2 })]]),
       optionalInputs: [],
       parser: { check: () => new Float32Array(12) },
-      stats: { decoded: () => {} } as never,
+      counts: { decoded: () => {} } as never,
       clock,
       leases: () => null,
     })

@@ -70,7 +70,7 @@ export class SharedModel {
 
   /** The statistics, with the counts of the response cache. */
   stats() {
-    return this.served.scheduler.stats.snapshot(this.served.scheduler.waiting, null, this.sharing.totals)
+    return this.served.scheduler.counts.snapshot(this.served.scheduler.waiting, null, this.sharing.totals)
   }
 
   /** Ends all runs there are, and says how many. */

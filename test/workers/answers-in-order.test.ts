@@ -91,7 +91,7 @@ describe('answers that wait for one to a request that is not decoded yet', () =>
     image.ready()
     await finish()
     expect(await fates([undecoded, held])).toEqual([2, 6])
-    const { rejections, inferenceStats } = scheduler.stats.snapshot(0)
+    const { rejections, inferenceStats } = scheduler.counts.snapshot(0)
     expect([rejections.cancelled, inferenceStats.success.count]).toEqual([1, 2])
   })
 

@@ -34,7 +34,7 @@ describe('a request in a batch that was handed ahead', () => {
     expect(await fate(ahead)).toBe('withdrawn')
     while (threads.current.finish());
     expect(await fate(next)).toBe(6)
-    expect(model.scheduler.stats.snapshot(0).executionCount).toBe(2)
+    expect(model.scheduler.counts.snapshot(0).executionCount).toBe(2)
   })
 
   it('is served after one of a higher level that comes later', async () => {

@@ -39,7 +39,7 @@ describe('maxRunMs', () => {
     await pass(99)
     threads.current.finish()
     expect(await fate(next)).toBe(4)
-    expect(model.scheduler.stats.snapshot(0).rejections).toMatchObject({ timeout: 1, execution: 0 })
+    expect(model.scheduler.counts.snapshot(0).rejections).toMatchObject({ timeout: 1, execution: 0 })
     expect(house.clock.timers).toBe(0)
     expect(house.keepAlive.holds).toBe(0)
   })

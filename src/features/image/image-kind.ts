@@ -25,6 +25,15 @@ export function shorterSideOf(bytes: Uint8Array): number {
   return header === null ? 0 : Math.min(header.width, header.height)
 }
 
+/** Frames of progressive coding, of which libjpeg has the whole image in memory while it decodes. */
+const progressiveFrames: readonly string[] = ['jpeg ffc2', 'jpeg ffc6', 'jpeg ffca', 'jpeg ffce']
+
+/** Width times height of a progressive JPEG; 0 for every other image. */
+export function progressivePixels(bytes: Uint8Array): number {
+  const header = formatOf(bytes) === 'jpeg' ? headerOf(bytes, 'jpeg') : null
+  return header !== null && progressiveFrames.includes(header.name) ? header.width * header.height : 0
+}
+
 interface Header {
   readonly name: string
   readonly width: number

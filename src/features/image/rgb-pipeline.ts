@@ -1,8 +1,8 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
 import type { ResizeAxis } from '../../native/native-binding.ts'
 import { isHeic, type ResolvedImageOptions } from '../../options/image-options.ts'
-import { loadSharp, type SharpFactory } from './image-decoders.ts'
-import { isLosslessJpeg, shorterSideOf } from './image-kind.ts'
+import { dropKept, loadSharp, type SharpFactory } from './image-decoders.ts'
+import { isLosslessJpeg, progressivePixels, shorterSideOf } from './image-kind.ts'
 import { overLimit, readSource, undecodable, type CheckedSource } from './image-source.ts'
 import { takePixels } from './pixels.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
@@ -54,6 +54,8 @@ async function decodeBySharp(
       .metadata()
       .then(pixelsOf, () => 'more')
     throw overLimit(source, 'limitInputPixels', `at most ${limitInputPixels} pixels`, received, reason)
+  } finally {
+    dropKept(sharp, progressivePixels(bytes))
   }
 }
 

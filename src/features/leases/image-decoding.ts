@@ -54,7 +54,7 @@ interface DecodedFor {
   readonly images: ReadonlyMap<string, ResolvedImageOptions>
   readonly optionalInputs: readonly string[]
   readonly parser: Pick<FeedParser, 'check'>
-  readonly stats: ModelCounts
+  readonly counts: ModelCounts
   readonly clock: Clock
   /** Leases for rows that consist of images only; `null` if there are none. */
   leases(): Leases | null
@@ -202,7 +202,7 @@ export class ImageDecoding {
     isAll: boolean,
     beganAtMs: number,
   ): HeldRows | null {
-    const { clock, stats } = this.#for
+    const { clock, counts } = this.#for
     const rows = isAll ? this.#rowsWith(images) : null
     try {
       const tensors = rows === null ? null : rows.take()
@@ -221,7 +221,7 @@ export class ImageDecoding {
       rows?.settled()
       throw error
     }
-    stats.decoded(clock.nowMs() - beganAtMs)
+    counts.decoded(clock.nowMs() - beganAtMs)
     return rows
   }
 

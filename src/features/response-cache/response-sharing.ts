@@ -97,7 +97,7 @@ export class ResponseSharing {
       if (this.#scheduler.observed.by.observer !== null)
         this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       if (signal?.aborted) {
-        this.#scheduler.stats.refused('cancelled')
+        this.#scheduler.counts.refused('cancelled')
         return void caller.fail(signal.reason, true)
       }
       this.#order?.accept(caller)
@@ -150,7 +150,7 @@ export class ResponseSharing {
       doneAtMs: nowMs,
     })
     const count = () =>
-      this.#scheduler.stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
+      this.#scheduler.counts.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, this.#clock.nowMs())
     this.#inTurn(() => this.#end(caller, { answer: own, count }))
   }
 
@@ -311,15 +311,15 @@ export class ResponseSharing {
   /** The times of a run are charged to the first caller that is answered; for the others they are zero. */
   #countAnswer({ enqueuedAtMs }: Caller, run: SharedRun): void {
     const { begunAtMs, times } = run
-    const { stats } = this.#scheduler
+    const { counts } = this.#scheduler
     run.times = null
     if (times === null)
-      stats.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
-    else stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+      counts.answeredWithoutRun(enqueuedAtMs, Math.max(enqueuedAtMs, begunAtMs), this.#clock.nowMs())
+    else counts.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
   }
 
   #countFailure({ enqueuedAtMs }: Caller, why: RejectionReason): void {
-    this.#scheduler.stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+    this.#scheduler.counts.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
 
   /**

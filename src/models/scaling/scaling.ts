@@ -331,13 +331,13 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequ
       return scaling.changing
     },
     get done() {
-      return scheduler.stats.done
+      return scheduler.counts.done
     },
     get oldestAtMs() {
       return scheduler.oldestAtMs
     },
     get overloadCount() {
-      return scheduler.stats.overloadCount
+      return scheduler.counts.overloadCount
     },
     get uses() {
       return scaling.usesOf(0)
