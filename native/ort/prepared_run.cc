@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "heap.h"
+
 namespace zerohop::ort {
 
 namespace {
@@ -54,6 +56,8 @@ PreparedRun::PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::
     if (kind == Place::Kind::kInSlot) {
       output.bytes = placeOf(outputs[index], info);
       output.byteLength = byteLengthOf(info.type, elementCount(dims));
+      // A request's own rows are copied out of it, one mostly.
+      if (!dims.empty() && dims[0] > 0) keepFreedMemoryFor(output.byteLength / static_cast<std::size_t>(dims[0]));
       output.dims = std::move(dims);
       output.value = valueOver(library, output.bytes, info.type, output.dims);
     }
