@@ -6,6 +6,8 @@ import { identity, identityVariable, matmulLoop, matmulSlow, squared } from '../
 export function models() {
   return {
     small: identity('float32'),
+    /** Rows of half a MB. */
+    wide: identity('float32', [147_456]),
     /** Rows of any length. */
     variable: identityVariable('float32'),
     /** 32 rows of 1024 take fifty milliseconds or more. */
