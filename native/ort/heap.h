@@ -18,17 +18,18 @@ inline void giveBackFreeMemory() {
 #endif
 }
 
-// From this size on glibc takes a block from the system and gives it back when it is freed, as long as nothing larger was ever freed.
-constexpr std::size_t kFromSystemBytes = 128 * 1024;
+// glibc takes blocks between these sizes from the system, and gives them back when they are freed, as long as nothing as large was freed.
+constexpr std::size_t kLeastFromSystem = 128 * 1024;
+constexpr std::size_t kMostKept = 32 * 1024 * 1024;
 
-// To be called for what is allocated for each request, such as a row of an output: each page of a block from the system costs a fault,
-// 340 of the 410 us in which 588 KiB are allocated and copied. Freeing one block of 32 MiB, which no byte is written to, has glibc
-// keep as much as 64 MiB of what is freed later, as any program does that has ever freed one.
-inline void keepFreedMemoryFor(std::size_t bytes) {
+// To be called for what is allocated for each request, such as a row of an output: each page from the system costs a fault, 340 of the
+// 410 us in which 588 KiB are allocated and copied. Once a block of almost 32 MiB was freed, which no byte was written to, glibc keeps
+// blocks up to that size, and up to 64 MiB that are free at the end of a heap, as in any program that has ever freed one.
+inline void keepFreedMemoryFor([[maybe_unused]] std::size_t bytes) {
 #ifdef __GLIBC__
   static std::atomic<bool> kept{false};
-  if (bytes < kFromSystemBytes || kept.exchange(true, std::memory_order_relaxed)) return;
-  void* volatile block = std::malloc(32 * 1024 * 1024 - kFromSystemBytes);  // volatile, or the compiler leaves both out
+  if (bytes < kLeastFromSystem || bytes >= kMostKept || kept.exchange(true, std::memory_order_relaxed)) return;
+  void* volatile block = std::malloc(kMostKept - kLeastFromSystem);  // volatile, or the compiler leaves both out
   std::free(block);
 #endif
 }

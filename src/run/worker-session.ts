@@ -161,7 +161,8 @@ export class WorkerSession {
       return [unproved('external data was given, which the graph is not read with')]
     if (options.function !== undefined) return [unproved('what runs it has no graph')]
     const proofs = await prove(model, questions)
-    return fileOf(model)?.anything === this.#state!.file?.anything
+    const { file, beside } = this.#state!
+    return fileOf(model, beside)?.anything === file?.anything
       ? proofs
       : [unproved('its file changed since it was opened')]
   }
@@ -334,7 +335,9 @@ export async function openFrom(
   { model, options, original }: SessionSource,
   isWanted: () => boolean,
 ): Promise<[OpenedSession, SessionState]> {
-  const file = fileOf((original ?? { model }).model)
+  const source = original ?? { model, options }
+  const beside = await filesBeside(executor, source)
+  const file = fileOf(source.model, beside)
   let isOriginal = original === undefined
   const openOriginal = (reason: string): Promise<OpenedSession> => {
     original!.used(reason)
@@ -355,6 +358,7 @@ export async function openFrom(
     {
       values: JSON.stringify([opened.inputs, opened.outputs]),
       file,
+      beside,
       shared: opened.shared ?? null,
       isOriginal,
     },
@@ -373,7 +377,7 @@ function checkSame(
   { model, original }: SessionSource,
   by: keyof FileStamp,
 ): void {
-  const now = state.isOriginal ? fileOf((original ?? { model }).model) : state.file
+  const now = state.isOriginal ? fileOf((original ?? { model }).model, state.beside) : state.file
   if (state.file?.anything !== now?.anything)
     throw new Error('its file changed while it was opened; load it again')
   if (!isSame(first, state, by)) throw new Error('its file changed since it was loaded; load it again')
@@ -383,17 +387,34 @@ function checkSame(
 export interface SessionState {
   /** Its inputs and outputs, as text. */
   readonly values: string
-  /** Of the model as it is; `null` for bytes. */
+  /** Of the model as it is, with the files beside it; `null` for bytes. */
   readonly file: FileStamp | null
+  /** Paths of files with its weights, where each session reads them anew. */
+  readonly beside: readonly string[]
   /** See {@link OpenedSession.shared}; `null` for one that is not, or is of another device. */
   readonly shared: number | null
   /** Whether it was opened from that, and not from what was made from it. */
   readonly isOriginal: boolean
 }
 
-/** The file that a session is opened from, as it is now; `null` for bytes. */
-function fileOf(model: string | SharedArrayBuffer): FileStamp | null {
-  return typeof model === 'string' ? stampOf(model) : null
+/** The files that a session is opened from, as they are now; `null` for bytes. */
+function fileOf(model: string | SharedArrayBuffer, beside: readonly string[]): FileStamp | null {
+  if (typeof model !== 'string') return null
+  const stamps = [model, ...beside].map(stampOf)
+  const joined = (by: keyof FileStamp) => stamps.map((stamp) => stamp[by]).join()
+  return { content: joined('content'), anything: joined('anything') }
+}
+
+/** Files with weights beside a model; none where threads share its session, which has read them once. */
+async function filesBeside(
+  executor: Executor,
+  { model, options }: Pick<SessionSource, 'model' | 'options'>,
+): Promise<readonly string[]> {
+  if (executor.openAhead !== undefined || options.function !== undefined || typeof model !== 'string')
+    return []
+  const { readOnnxFile } = await import('../onnx/read-onnx-file.ts') // the other executors do not need it
+  const file = await readOnnxFile(model).catch(() => null) // ONNX Runtime says what is wrong with it
+  return file?.externalFiles.map(({ path }) => path) ?? []
 }
 
 /** Whether two sessions are of one model. */

@@ -8,6 +8,7 @@ import { availableCores, availableMemory } from '../../src/base/available-resour
 import type { DeviceReport } from '../../src/cli/device-report.ts'
 import { loadBinding } from '../../src/native/addon.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
+import { runsInPlace } from '../support/native.ts'
 import { openVinoPlugin } from '../providers/libraries.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root, runScript, zerohop, zerohopWithoutAddon } from './run.ts'
@@ -35,7 +36,9 @@ describe('zerohop devices', () => {
     'has the providers that are built in, and has tried them',
     async () => {
       const report = JSON.parse((await zerohop('devices', '--json')).stdout) as DeviceReport
-      expect(report.executor).toMatchObject({ kind: 'native', reason: 'the default' })
+      expect(report.executor).toMatchObject(
+        runsInPlace ? { kind: 'native', reason: 'the default' } : { kind: 'binding' },
+      )
       expect(report.providers.find(({ name }) => name === 'cpu')).toMatchObject({ available: true })
       expect(report.providers.filter(({ available }) => available === null)).toEqual([])
       expect(report.staging).toEqual({ kind: expect.any(String), reason: expect.any(String) })

@@ -10,14 +10,14 @@ import { InferenceEngine, type ModelConfig, type ModelOptions } from '../../src/
 import { WorkerSession } from '../../src/run/worker-session.ts'
 import { decided } from '../support/decided.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
-import { describeNative } from '../support/native.ts'
+import { describeNative, runsInPlace } from '../support/native.ts'
 import { until } from '../support/until.ts'
 import { cachedLoad, compiledFolder, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
 const ort = openNativeOrt()
 const runtime = {
-  executor: ort.binding === null ? 'binding' : 'native',
+  executor: runsInPlace ? 'native' : 'binding', // as engines are by default
   ortVersion: ort.version ?? '',
   onCpuOnly: true,
 } as const
@@ -163,7 +163,7 @@ describe('another entry is made for', () => {
       ])
       const others = await Promise.all([
         isKnown(dir, {}, { ortVersion: '1.29.0' }),
-        isKnown(dir, {}, { executor: 'binding' }),
+        isKnown(dir, {}, { executor: runsInPlace ? 'binding' : 'native' }),
         isKnown(dir, { sessionOptions: { graphOptimizationLevel: 'basic' } }),
         isKnown(dir, { sessionOptions: { freeDimensionOverrides: { N: 1 } } }),
         isKnown(dir, { sessionOptions: { extra: { 'session.disable_prepacking': '1' } } }),

@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { mulberry32 } from '../../src/base/numbers.ts'
 import { repetitions } from '../support/full.ts'
 import { byBoth, difference, type Outcome } from './both-decoders.ts'
@@ -12,16 +12,22 @@ const size = { width: 20, height: 20 }
 const baseline = await jpegOf(48, 40, { quality: 60 })
 const progressive = await jpegOf(48, 40, { quality: 60, progressive: true })
 
-it('a progressive JPEG leaves nothing in the cache of sharp, whose settings stay', async () => {
-  const { memory, files, items } = sharp.cache()
-  const { sharps } = await byBoth(await jpegOf(700, 500, { progressive: true }), size)
-  expect(sharps.pixels).toBeInstanceOf(Uint8Array)
-  expect(sharp.cache()).toMatchObject({
-    memory: { max: memory.max },
-    files: { max: files.max },
-    items: { current: 0, max: items.max },
-  })
-})
+it.each([100, 2 ** 32 - 1, 0])(
+  'a progressive JPEG leaves nothing in the cache of sharp, whose settings stay: %s items',
+  async (most) => {
+    const before = sharp.cache().items.max
+    onTestFinished(() => void sharp.cache({ items: before }))
+    sharp.cache({ items: most })
+    const { memory, files, items } = sharp.cache()
+    const { sharps } = await byBoth(await jpegOf(700, 500, { progressive: true }), size)
+    expect(sharps.pixels).toBeInstanceOf(Uint8Array)
+    expect(sharp.cache()).toMatchObject({
+      memory: { max: memory.max },
+      files: { max: files.max },
+      items: { current: 0, max: items.max },
+    })
+  },
+)
 
 /** Both end in the same way: with pictures that are alike, or with errors that say the same. */
 function expectAlike({ ours, sharps }: { ours: Outcome; sharps: Outcome }, what: string): void {

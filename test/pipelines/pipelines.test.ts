@@ -285,8 +285,8 @@ describe('limits of a request', () => {
       steps: [step('gate', 'x', 'a'), step('late', 'a', 'y')],
       outputs: ['y'],
     })
-    const startMs = performance.now()
     const answer = model.infer({ x: one(1) }, { deadlineMs: 500, requestId: 'slow' })
+    const startMs = performance.now()
     answer.catch(() => {})
     await until(() => gate.calls === 1 && performance.now() - startMs > 505)
     gate.open()

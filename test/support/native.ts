@@ -3,7 +3,7 @@ import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 
 const { version, reason } = openNativeOrt()
 
-/** Whether rows are run where they were written, as engines are by default in this run of the tests. */
+/** Whether engines have the native executor by default in this run of the tests, which runs rows where they were written. */
 export const runsInPlace = version !== undefined && process.env['ZEROHOP_EXECUTOR'] !== 'binding'
 
 /** Tests that need the native executor; skipped, with the reason, where there is none. */

@@ -56,6 +56,11 @@ export class FakeExecutor implements Executor {
     })
   }
 
+  /** As with threads that share sessions. */
+  openAhead(): null {
+    return null
+  }
+
   runSample(sessionId: number): Promise<SampleRun> {
     return this.#ask(`run ${sessionId}`, async () => {
       await this.#threads.onSample(this, sessionId)

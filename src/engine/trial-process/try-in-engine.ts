@@ -3,6 +3,7 @@ import { asItIs } from '../../models/compiled-models/model-preparation.ts'
 import type { TrialTask } from '../../models/compiled-models/model-trial.ts'
 import { resolveEngineOptions } from '../../options/engine-options.ts'
 import { EngineResources } from '../engine-resources.ts'
+import type { ServedModel } from '../../features/served-model.ts'
 import { Loaded } from '../loaded.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import { tryModels } from './trial-steps.ts'
@@ -26,8 +27,9 @@ tryModels(async (task, config, how) => {
   const loaded = new Loaded(task.model, unlearnt, resourcesFor(task), { prepared, changed: () => {} })
   await loaded.load()
   const { session } = loaded.opened as LoadedModel
+  const { joining } = (loaded.served as ServedModel).scheduler
   return {
-    values: loaded.served!.metadata,
+    values: joining.shaped.served, // as the model has them, whatever shapes requests have
     runSample: (feeds) => session.runSample(feeds, true),
     close: () => loaded.close(true),
   }
