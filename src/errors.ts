@@ -137,7 +137,7 @@ export interface InferenceErrorDetails {
    * its description, so that the error holds no caller data and can be serialised.
    */
   received?: unknown
-  /** Milliseconds after which a refused request may be retried (`ERR_QUEUE_FULL`). */
+  /** Milliseconds until what waits is answered, by the throughput so far (`ERR_QUEUE_FULL`). */
   retryAfterMs?: number
   /**
    * Estimated latency of the request, in milliseconds from its call (`ERR_DEADLINE`). The estimate comes from the times

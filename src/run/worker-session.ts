@@ -405,14 +405,16 @@ function fileOf(model: string | SharedArrayBuffer, beside: readonly string[]): F
   return { content: joined('content'), anything: joined('anything') }
 }
 
-/** Files with weights beside a model; none where threads share its session, which has read them once. */
+/** Files with weights beside a model; none where all threads share one session, which has read them: on the CPU, with the addon. */
 async function filesBeside(
   executor: Executor,
   { model, options }: Pick<SessionSource, 'model' | 'options'>,
 ): Promise<readonly string[]> {
-  if (executor.openAhead !== undefined || options.function !== undefined || typeof model !== 'string')
-    return []
-  const { readOnnxFile } = await import('../onnx/read-onnx-file.ts') // the other executors do not need it
+  const { executionProviders = [] } = options
+  const isOnCpu = executionProviders.every((each) => (typeof each === 'string' ? each : each.name) === 'cpu')
+  if ((executor.openAhead !== undefined && isOnCpu) || options.function !== undefined) return []
+  if (typeof model !== 'string') return []
+  const { readOnnxFile } = await import('../onnx/read-onnx-file.ts') // seldom needed
   const file = await readOnnxFile(model).catch(() => null) // ONNX Runtime says what is wrong with it
   return file?.externalFiles.map(({ path }) => path) ?? []
 }

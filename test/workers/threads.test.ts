@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import { EngineResources } from '../../src/engine/engine-resources.ts'
@@ -11,8 +12,10 @@ import type { Executor } from '../../src/run/executors/executor.ts'
 import { startError, StartFailure } from '../../src/run/device-pool.ts'
 import { openFrom, type SessionSource } from '../../src/run/worker-session.ts'
 import { libraryCarrier } from '../../src/tensor/metadata.ts'
+import { graph } from '../models/builder.ts'
 import { identity } from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { FakeHost, House, settled } from './serving.ts'
 
 // Two threads in the WebGPU provider at once end the process. There may be no adapter here: the load fails then, or goes on to the CPU.
@@ -242,3 +245,30 @@ it('the model is not opened for who does not want it any more', async () => {
   await expect(open(false)).rejects.toThrow()
   expect(done).toEqual(['open made', 'look', 'close'])
 })
+
+it.each([
+  ['the addon, on the CPU, where one session is shared', true, undefined, 0],
+  ['the addon, on a GPU', true, ['cuda', 'cpu'], 1],
+  ['the binding', false, undefined, 1],
+])(
+  'files with weights are looked at again before a session more is opened with %s',
+  async (_, shares, executionProviders, count) => {
+    const { model, files } = graph('weighted')
+      .input('x', 'float32', ['N', 4])
+      .output('y', 'float32', ['N', 4])
+      .initializer('mark', 'float32', [4], [1, 1, 1, 1], { externalFile: 'weights' })
+      .node('Add', ['x', 'mark'], ['y'])
+      .bundle()
+    const folder = temporaryFolder({ 'm.onnx': model, weights: files.get('weights')! })
+    const executor = {
+      open: async () => ({ inputs: [], outputs: [], carrier: libraryCarrier }),
+      ...(shares ? { openAhead: () => null } : {}),
+    } as unknown as Executor
+    const source = {
+      model: `${folder}/m.onnx`,
+      options: executionProviders === undefined ? {} : { executionProviders },
+    }
+    const [, state] = await openFrom(executor, 1, source as unknown as SessionSource, () => true)
+    expect(state.beside).toEqual(count === 0 ? [] : [join(folder, 'weights')])
+  },
+)
