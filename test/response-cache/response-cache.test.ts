@@ -247,7 +247,7 @@ describe('statistics and reports', () => {
   })
 
   it('say how long each caller of a shared run has waited', async () => {
-    const model = await open({ dynamicBatching: { maxQueueDelayMs: 30 } })
+    const model = await open({ dynamicBatching: { maxQueueDelayMs: 200 } })
     await reported(model, x(4, 3, 2, 1))
     const before = model.stats().inferenceStats
     const first = reported(model, x(1, 2, 3, 4))
