@@ -1,8 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import * as publicValues from '../src/index.ts'
+import type { WaitingRequest } from '../src/request/infer-request.ts'
+import { RequestQueue } from '../src/schedule/request-queue.ts'
+import { identity } from './models/small.ts'
+import { load, ownEngine } from './support/open.ts'
 
 /**
  * The floors of src/, lowest first, with the files (or folders, with a slash at the end) that are on them. The longest
@@ -137,6 +141,26 @@ describe('the files of src/', () => {
       ({ from, to }) => to.startsWith('adapters/') && !from.startsWith('adapters/'),
     )
     expect(adapters.map(({ from }) => from).filter((file) => file !== 'internals.ts')).toEqual([])
+  })
+
+  /** Files of less than 100 lines for one other file, and why they are none of its lines. */
+  const small: Record<string, string> = {
+    'cli/device-report.ts': 'the command loads it when it is asked for',
+    'cli/hand-over.ts': 'finds the package of tools, which the commands of the engine know nothing of',
+    'engine/loaded-pipeline.ts': 'a pipeline that is loaded, beside a model that is',
+    'onnx/model-properties.ts': 'one question to a file, for which nothing else of it is read',
+    'request/feed-words.ts': 'words of errors, out of the way of a request',
+    'request/made-tensors.ts': 'a short way beside the parser, for tensors that the engine has made',
+    'run/prover-thread.ts': 'what a thread begins with',
+  }
+
+  it('are no splinters: one of less than 100 lines that one file imports is known, with its reason', () => {
+    const importers = (file: string) =>
+      new Set(imports.filter(({ to }) => to === file).map(({ from }) => from))
+    const found = files.filter(
+      (file) => texts.get(file)!.split('\n').length <= 100 && importers(file).size === 1,
+    )
+    expect(found.sort()).toEqual(Object.keys(small))
   })
 
   it('have a name of their own', () => {
@@ -453,4 +477,21 @@ describe('index.ts', () => {
       'WorkerStatistics',
     ])
   })
+})
+
+it('a call reaches the queue within six frames', async () => {
+  const { enqueue } = RequestQueue.prototype
+  let frames: string[] = []
+  const watch = vi.spyOn(RequestQueue.prototype, 'enqueue').mockImplementation(function (
+    this: RequestQueue<WaitingRequest>,
+    ...args
+  ) {
+    frames = new Error().stack!.split('\n').filter((line) => line.includes('/src/'))
+    return enqueue.apply(this, args)
+  })
+  onTestFinished(() => watch.mockRestore())
+  const model = await load(ownEngine(), identity('float32'))
+  await model.infer({ x: new Float32Array(4) })
+  expect(frames.length).toBeGreaterThan(1)
+  expect(frames.length).toBeLessThanOrEqual(6)
 })
