@@ -62,7 +62,7 @@ it.skipIf(!native || !glibc)(
     }
     const ending = await runFixture('large-outputs.mjs', '', [], { ...ofTheUser, GLIBC_TUNABLES: '' })
     expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
-    expect((ending.answer as { faults: number }).faults).toBeLessThan(10) // 144 of 4 KiB from the system each time
+    expect((ending.answer as { faults: number }).faults).toBeLessThan(30) // 144 of 4 KiB from the system each time
   },
 )
 
