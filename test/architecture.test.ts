@@ -143,18 +143,18 @@ describe('the files of src/', () => {
     expect(adapters.map(({ from }) => from).filter((file) => file !== 'internals.ts')).toEqual([])
   })
 
-  /** Files of less than 100 lines for one other file, and why they are none of its lines. */
+  /** Files of less than 100 lines with one importer, and why they are not part of it. */
   const small: Record<string, string> = {
-    'cli/device-report.ts': 'the command loads it when it is asked for',
-    'cli/hand-over.ts': 'finds the package of tools, which the commands of the engine know nothing of',
-    'engine/loaded-pipeline.ts': 'a pipeline that is loaded, beside a model that is',
-    'onnx/model-properties.ts': 'one question to a file, for which nothing else of it is read',
-    'request/feed-words.ts': 'words of errors, out of the way of a request',
-    'request/made-tensors.ts': 'a short way beside the parser, for tensors that the engine has made',
-    'run/prover-thread.ts': 'what a thread begins with',
+    'cli/device-report.ts': 'loaded only when `zerohop devices` runs',
+    'cli/hand-over.ts': 'finds the package of tools; commands of the engine do not need it',
+    'engine/loaded-pipeline.ts': 'the counterpart of loaded-model.ts',
+    'onnx/model-properties.ts': 'reads the metadata of a file and nothing else of it',
+    'request/feed-words.ts': 'words of errors, which a valid request never needs',
+    'request/made-tensors.ts': 'replaces the parser for tensors that the engine itself has made',
+    'run/prover-thread.ts': 'entry of a thread',
   }
 
-  it('are no splinters: one of less than 100 lines that one file imports is known, with its reason', () => {
+  it('are no splinters: each of less than 100 lines with one importer is listed with its reason', () => {
     const importers = (file: string) =>
       new Set(imports.filter(({ to }) => to === file).map(({ from }) => from))
     const found = files.filter(

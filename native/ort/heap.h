@@ -18,13 +18,13 @@ inline void giveBackFreeMemory() {
 #endif
 }
 
-// glibc takes blocks between these sizes from the system, and gives them back when they are freed, as long as nothing as large was freed.
+// glibc takes a block between these sizes from the system and returns it when it is freed, until it has freed one as large.
 constexpr std::size_t kLeastFromSystem = 128 * 1024;
 constexpr std::size_t kMostKept = 32 * 1024 * 1024;
 
-// To be called for what is allocated for each request, such as a row of an output: each page from the system costs a fault, 340 of the
-// 410 us in which 588 KiB are allocated and copied. Once a block of almost 32 MiB was freed, which no byte was written to, glibc keeps
-// blocks up to that size, and up to 64 MiB that are free at the end of a heap, as in any program that has ever freed one.
+// Call it for memory that each request allocates, such as a row of an output. Each page from the system costs a fault: 340 of the 410 us
+// that it takes to allocate and copy 588 KiB. This frees one block of almost 32 MiB that was never written to. From then on glibc reuses
+// freed blocks up to that size, and keeps up to 64 MiB at the end of a heap.
 inline void keepFreedMemoryFor([[maybe_unused]] std::size_t bytes) {
 #ifdef __GLIBC__
   static std::atomic<bool> kept{false};

@@ -56,7 +56,7 @@ PreparedRun::PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::
     if (kind == Place::Kind::kInSlot) {
       output.bytes = placeOf(outputs[index], info);
       output.byteLength = byteLengthOf(info.type, elementCount(dims));
-      // A request's own rows are copied out of it, one mostly. Where others than the first dimension count rows this is too little.
+      // Each request gets a copy of its own rows, mostly one. Too little for outputs whose first dimension does not count rows.
       if (!dims.empty() && dims[0] > 0) keepFreedMemoryFor(output.byteLength / static_cast<std::size_t>(dims[0]));
       output.dims = std::move(dims);
       output.value = valueOver(library, output.bytes, info.type, output.dims);

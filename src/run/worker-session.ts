@@ -405,7 +405,7 @@ function fileOf(model: string | SharedArrayBuffer, beside: readonly string[]): F
   return { content: joined('content'), anything: joined('anything') }
 }
 
-/** Files with weights beside a model; none where all threads share one session, which has read them: on the CPU, with the addon. */
+/** Files with a model's weights, if each session reads them anew. With the addon on the CPU all threads share one session: none. */
 async function filesBeside(
   executor: Executor,
   { model, options }: Pick<SessionSource, 'model' | 'options'>,

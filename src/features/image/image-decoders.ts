@@ -34,20 +34,20 @@ async function importSharp(): Promise<SharpFactory> {
   }
 }
 
-/** Of an image with fewer pixels, what libvips keeps is not worth emptying its cache: 100 of them take 50 to 160 MB. */
+/** After smaller images the cache is not emptied: 100 of them take 50 to 160 MB there. */
 const leastDroppedPixels = 2 ** 18
 
 /**
- * Lets go of what sharp keeps of a progressive JPEG. libvips caches its last 100 operations, with what libjpeg has of the whole image:
- * 2 to 6 bytes a pixel, which do not count towards `sharp.cache().memory`. Uploads of 40 megapixels came to 1.3 GB so.
- * Only operations go that nothing runs, and the settings stay. It takes 3 ms after 6 megapixels, 6 to 9 ms after 40.
+ * Empties sharp's cache after a progressive JPEG. libvips keeps its last 100 operations, and with them libjpeg's copy of the whole
+ * image: 2 to 6 bytes a pixel, which `sharp.cache().memory` does not count. Uploads of 40 megapixels took 1.3 GB.
+ * Operations that still run are not affected, and the settings stay. It takes 3 ms after 6 megapixels, 6 to 9 ms after 40.
  */
 export function dropKept(sharp: SharpFactory, pixels: number): void {
   if (pixels < leastDroppedPixels) return
   const { max } = sharp.cache().items
   if (max === 0) return // nothing is kept, or another thread is emptying it
   sharp.cache({ items: 0 })
-  sharp.cache({ items: max >>> 0 }) // libvips has an int: its -1 is the 2 ** 32 - 1 that was given
+  sharp.cache({ items: max >>> 0 }) // libvips stores an int: 2 ** 32 - 1 comes back as -1
 }
 
 let found: NativeJpeg | null | undefined

@@ -25,7 +25,7 @@ export function shorterSideOf(bytes: Uint8Array): number {
   return header === null ? 0 : Math.min(header.width, header.height)
 }
 
-/** Frames of progressive coding, of which libjpeg has the whole image in memory while it decodes. */
+/** JPEGs that libjpeg holds in memory as a whole while it decodes them. */
 const progressiveFrames: readonly string[] = ['jpeg ffc2', 'jpeg ffc6', 'jpeg ffca', 'jpeg ffce']
 
 /** Width times height of a progressive JPEG; 0 for every other image. */

@@ -108,7 +108,7 @@ export function overLimit(
 
 /** The error for a source that cannot be decoded. */
 export function undecodable(source: CheckedSource, cause: Error, hint = ''): InferenceError {
-  const lines = new Set(cause.message.slice(0, 10_000).split('\n')) // libvips says some of them again and again
+  const lines = new Set(cause.message.slice(0, 10_000).split('\n')) // libvips repeats some of them
   const reason = [...lines].join(' ').replace(/\s+/g, ' ').trim().slice(0, 1000)
   return sourceError(source, 'an image in a format that sharp reads', `${hint}${reason}`, cause)
 }
