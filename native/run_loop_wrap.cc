@@ -1,8 +1,12 @@
 #include "run_loop_wrap.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "arguments.h"
 #include "completion_hub.h"
@@ -197,6 +201,35 @@ Napi::Value openOnnxRuntime(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), ort::OrtLibrary::open(info[0].ToString()).version);
 }
 
+// (path): begins to open the library on another thread, once for the process. What is wrong with it is said by `openOnnxRuntime`,
+// which waits for it.
+void startOnnxRuntime(const Napi::CallbackInfo& info) {
+  // Neither the process nor a worker that was the only one to load the addon may end while the library is being loaded.
+  static struct {
+    std::mutex mutex;
+    std::thread thread;
+    void join() {
+      const std::lock_guard lock(mutex);
+      if (thread.joinable()) thread.join();
+    }
+  } opening;
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    try {
+      opening.thread = std::thread([path = info[0].ToString().Utf8Value()] {
+        try {
+          ort::OrtLibrary::open(path);
+        } catch (const std::exception&) {
+        }
+      });
+    } catch (const std::system_error&) {
+      return;  // no thread can be had
+    }
+    std::atexit([] { opening.join(); });  // process.exit() calls no hooks
+    napi_add_env_cleanup_hook(info.Env(), [](void*) { opening.join(); }, nullptr);
+  });
+}
+
 // Milliseconds of the clock by which completions tell the time.
 Napi::Value nowMs(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), ort::nowMs()); }
 
@@ -209,6 +242,7 @@ void exportRunLoops(Napi::Env env, Napi::Object exports) {
   exports.Set("CompletionHub", CompletionHub::define(env));
   exports.Set("RunLoop", RunLoopWrap::define(env));
   exports.Set("openOnnxRuntime", Napi::Function::New<openOnnxRuntime>(env, "openOnnxRuntime"));
+  exports.Set("startOnnxRuntime", Napi::Function::New<startOnnxRuntime>(env, "startOnnxRuntime"));
   exports.Set("nowMs", Napi::Function::New<nowMs>(env, "nowMs"));
   exports.Set("threadCpuMs", Napi::Function::New<cpuMs>(env, "threadCpuMs"));
   exportLoopThreads(env, exports);

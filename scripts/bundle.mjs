@@ -36,7 +36,7 @@ const alone = {
  * The engine, in pieces that those who need less of it load alone: the command line, a client of a serving process, images, the
  * tools. A piece has what all of its files need, and what no piece before it has. What serves models is loaded with the first.
  */
-const [engine, serving] = ['index.ts', 'engine/loaded-model.ts']
+const [engine, serving, proofs] = ['index.ts', 'engine/loaded-model.ts', 'run/proof-task.ts']
 const pieces = {
   base: [engine, 'cli/main.ts'],
   client: [engine, 'adapters/processes/processes.ts'],
@@ -44,6 +44,7 @@ const pieces = {
   tools: [engine, 'internals.ts'],
   engine: [engine],
   rows: [serving, 'cli/inspect.ts'],
+  proofs: [proofs, 'cli/inspect.ts'],
   queues: [serving, 'internals.ts'],
   serving: [serving],
 }

@@ -2,19 +2,41 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <system_error>
+#include <thread>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 namespace zerohop::ort {
 
+constexpr std::chrono::milliseconds kBeforeGivingBack{2000};
+
 // Gives the system back what nobody uses. glibc keeps most of what opening a model took for a while, which is more than its
 // weights: 314 MB were left of ResNet-50, and 141 MB after this. It takes some hundredths of a second then.
 inline void giveBackFreeMemory() {
 #ifdef __GLIBC__
   malloc_trim(0);
+#endif
+}
+
+// The same in a while, on a thread of its own: neither a load nor the first requests wait for it.
+inline void giveBackFreeMemoryLater() {
+#ifdef __GLIBC__
+  static std::atomic<bool> isToDo{false};
+  if (isToDo.exchange(true)) return;
+  try {
+    std::thread([] {
+      std::this_thread::sleep_for(kBeforeGivingBack);
+      isToDo = false;
+      giveBackFreeMemory();
+    }).detach();
+  } catch (const std::system_error&) {
+    isToDo = false;  // no thread can be had: it stays with glibc
+  }
 #endif
 }
 

@@ -68,38 +68,147 @@ void addName(std::set<std::string>& names, Place place, Place end, bool exactly)
   if (length <= kMostLocationBytes && (exactly ? length == left : length <= left)) names.emplace(place, place + static_cast<std::ptrdiff_t>(length));
 }
 
+// A part of a file, from an offset up to another.
+struct Part {
+  std::uint64_t from;
+  std::uint64_t to;
+};
+
+bool seekTo(std::FILE* file, std::uint64_t offset) {
+#ifdef _WIN32
+  return _fseeki64(file, static_cast<long long>(offset), SEEK_SET) == 0;
+#else
+  return fseeko(file, static_cast<off_t>(offset), SEEK_SET) == 0;
+#endif
+}
+
+// Reads the fields of a message of the protobuf format one after the other. See protobuf.dev/programming-guides/encoding.
+class Fields {
+ public:
+  Fields(std::FILE* file, Part message) : file_(file), next_(message.from), end_(message.to) {}
+
+  // The number of the next field and where its content is; false after the last one, and for what is no message: then `isWhole` is false, too.
+  bool read(std::uint64_t& number, Part& content) {
+    if (next_ >= end_ || !seekTo(file_, next_)) return false;
+    std::uint64_t tag = 0;
+    if (!readVarint(tag)) return false;
+    number = tag >> 3;
+    std::uint64_t length = 0;
+    switch (tag & 7) {
+      case 0:
+        if (!readVarint(length)) return false;
+        length = 0;  // it was the content
+        break;
+      case 1:
+        length = 8;
+        break;
+      case 2:
+        if (!readVarint(length)) return false;
+        break;
+      case 5:
+        length = 4;
+        break;
+      default:
+        return false;
+    }
+    if (length > end_ - std::min(next_, end_)) return false;
+    content = {next_, next_ + length};
+    next_ += length;
+    return true;
+  }
+
+  bool isWhole() const { return next_ == end_; }
+
+ private:
+  bool readVarint(std::uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const int byte = std::fgetc(file_);
+      if (byte == EOF) return false;
+      ++next_;
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+
+  std::FILE* file_;
+  std::uint64_t next_;
+  std::uint64_t end_;
+};
+
+constexpr std::uint64_t kGraphOfModel = 7;
+constexpr std::uint64_t kInitializerOfGraph = 5;
+constexpr std::uint64_t kRawDataOfTensor = 9;
+constexpr std::uint64_t kMuchData = 1 << 14;
+
+// The parts of a model that may name files: all but the weights in it, which are most of a large one. The whole of what is no ONNX file.
+std::vector<Part> partsWithoutWeights(std::FILE* file, std::uint64_t size) {
+  std::vector<Part> parts;
+  std::uint64_t from = 0;
+  std::uint64_t number = 0;
+  Part part{};
+  Fields model(file, {0, size});
+  while (model.read(number, part)) {
+    if (number != kGraphOfModel) continue;
+    Fields graph(file, part);
+    while (graph.read(number, part)) {
+      if (number != kInitializerOfGraph) continue;
+      Fields tensor(file, part);
+      while (tensor.read(number, part)) {
+        if (number != kRawDataOfTensor || part.to - part.from < kMuchData) continue;
+        parts.push_back({from, part.from});
+        from = part.to;
+      }
+      if (!tensor.isWhole()) return {{0, size}};
+    }
+    if (!graph.isWhole()) return {{0, size}};
+  }
+  if (!model.isWhole()) return {{0, size}};
+  parts.push_back({from, size});
+  return parts;
+}
+
 // The names of the files in which a model has weights. What looks like one and is none does no harm.
 std::set<std::string> locationsIn(const fs::path& path) {
   std::set<std::string> locations;
   const File file = openToRead(path);
-  if (file == nullptr) return locations;
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (file == nullptr || error) return locations;
   const std::boyer_moore_horspool_searcher searcher(kLocationKey, kLocationKey + kKeyBytes);
   std::vector<char> bytes;
   std::size_t searches = 0;
   const auto kept = static_cast<std::ptrdiff_t>(kKeyBytes + 3 + kMostLocationBytes);  // of one piece for the next, so that none is cut in two
-  for (;;) {
-    const auto before = std::min(static_cast<std::ptrdiff_t>(bytes.size()), kept);
-    bytes.erase(bytes.begin(), bytes.end() - before);
-    bytes.resize(static_cast<std::size_t>(before) + (1 << 20));
-    const std::size_t count = std::fread(bytes.data() + before, 1, 1 << 20, file.get());
-    bytes.resize(static_cast<std::size_t>(before) + count);
-    if (count == 0 || locations.size() >= kMostLocations || searches >= kMostLocations) return locations;
-    for (auto at = std::search(bytes.cbegin(), bytes.cend(), searcher); at != bytes.cend(); at = std::search(at + 1, bytes.cend(), searcher)) {
-      const auto next = at + kKeyBytes;
-      if (next != bytes.cend() && *next == kNameField) {
-        addName(locations, next + 1, bytes.cend(), false);
-        continue;
-      }
-      // Fields may come in any order: then the name ends where the key begins.
-      if (++searches > kMostLocations) break;
-      for (auto start = at - std::min(at - bytes.cbegin(), kept); start != at; ++start) {
-        if (*start == kNameField) addName(locations, start + 1, at, true);
+  for (Part left : partsWithoutWeights(file.get(), size)) {
+    if (!seekTo(file.get(), left.from)) return locations;
+    while (left.from < left.to) {
+      const auto before = std::min(static_cast<std::ptrdiff_t>(bytes.size()), kept);
+      bytes.erase(bytes.begin(), bytes.end() - before);
+      const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left.to - left.from, 1 << 20));
+      bytes.resize(static_cast<std::size_t>(before) + piece);
+      const std::size_t count = std::fread(bytes.data() + before, 1, piece, file.get());
+      bytes.resize(static_cast<std::size_t>(before) + count);
+      left.from += count;
+      if (count == 0 || locations.size() >= kMostLocations || searches >= kMostLocations) return locations;
+      for (auto at = std::search(bytes.cbegin(), bytes.cend(), searcher); at != bytes.cend(); at = std::search(at + 1, bytes.cend(), searcher)) {
+        const auto next = at + kKeyBytes;
+        if (next != bytes.cend() && *next == kNameField) {
+          addName(locations, next + 1, bytes.cend(), false);
+          continue;
+        }
+        // Fields may come in any order: then the name ends where the key begins.
+        if (++searches > kMostLocations) break;
+        for (auto start = at - std::min(at - bytes.cbegin(), kept); start != at; ++start) {
+          if (*start == kNameField) addName(locations, start + 1, at, true);
+        }
       }
     }
   }
+  return locations;
 }
 
-// To look through a large file takes some hundredths of a second: it is done once for each state of it.
+// To look through what is no ONNX file, and large, takes some tenths of a second: it is done once for each state of it.
 std::set<std::string> knownLocationsIn(const fs::path& path, const std::string& stamp) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::string, std::pair<std::string, std::set<std::string>>>;

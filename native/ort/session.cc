@@ -80,7 +80,7 @@ Session::Session(const OrtLibrary& its, const ModelSource& source, const std::ve
                                api.SessionGetOverridableInitializerName, api.SessionGetOverridableInitializerTypeInfo);
   std::move(initializers.begin(), initializers.end(), std::back_inserter(inputs));
   outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);
-  if (large) giveBackFreeMemory();
+  if (large) giveBackFreeMemoryLater();
   beginArena(*this);
   aliases_ = std::make_unique<std::atomic<bool>[]>(outputs.size());
 }

@@ -28,7 +28,7 @@ import { readModelProperties, type SaidOfModel } from '../onnx/model-properties.
 import { FeedParser } from '../request/feeds.ts'
 import { Padding } from '../request/padding.ts'
 import { RequestCosts } from '../request/request-costs.ts'
-import { joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
+import { asksGraph, joiningAtLoad, readsGraph } from '../models/row-check/joining-at-load.ts'
 import type { Joining } from '../schedule/joining.ts'
 import { ModelRowCheck } from '../models/row-check/model-row-check.ts'
 import { calibrateModel } from '../schedule/calibration.ts'
@@ -38,6 +38,7 @@ import { SequenceInputs } from '../features/sequences/sequence-inputs.ts'
 import { Sequences } from '../features/sequences/sequences.ts'
 import { ModelInstances, OpenFailed } from '../models/scaling/model-instances.ts'
 import { ScaleWatch, Scaling } from '../models/scaling/scaling.ts'
+import { prove } from '../run/prover.ts'
 import type { WorkerSession } from '../run/worker-session.ts'
 import type { Worker } from '../run/worker.ts'
 import { warn } from '../base/warnings.ts'
@@ -84,6 +85,9 @@ export class LoadedModel implements Opened {
     try {
       await checkModelFile(this.#name, this.#config)
       const reading = this.#readProperties()
+      // Nothing is known of its rows, and the process that tries it takes longer.
+      if (this.#loaded.engine.host.triesAhead(this.#config) && asksGraph(this.#config))
+        void prove(this.#config.path, [])
       const opened = await this.#open()
       await checkOverridden(this.#name, this.#config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))

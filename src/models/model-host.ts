@@ -72,11 +72,16 @@ export class ModelHost {
     if (config.function !== null || config.isSmallGraph) return
     try {
       if (config.bytes === null && !statSync(config.path).isFile()) return
-      this.preparation.startTrial(model, config, this.devices.runtimeFor(config))
+      this.preparation.startTrial(model, config, this.devices.expectedRuntime(config))
       this.devices.startThread(config)
     } catch {
       // the load meets that, too
     }
+  }
+
+  /** Whether a process tries the model that was started ahead of its load. */
+  triesAhead(config: ResolvedConfig): boolean {
+    return this.preparation.triesAhead(config)
   }
 
   /** Ends what was started ahead of a load and is not in use; its thread stays for the next one. */

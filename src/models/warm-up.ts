@@ -20,6 +20,7 @@ import type { WorkerSession } from '../run/worker-session.ts'
 import { joinFeeds, RowForm, singleRows, type TrialFeeds } from './row-check/trial-feeds.ts'
 import { InferenceError } from '../errors.ts'
 import type { MailedValue } from '../tensor/values.ts'
+import { warmNote } from './compiled-models/compiled-form.ts'
 import type { Feeds } from '../options/model-signature.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
 import { rowRecipes, sampleRow, type RowRecipe } from './row-check/made-up-rows.ts'
@@ -84,7 +85,7 @@ export class WarmUp {
     this.isOneRow = madeUp === 'harmless' && this.#shapes.length === 1
     this.#note =
       madeUp === 'harmless' && padding === null
-        ? 'warm'
+        ? warmNote
         : `warm ${JSON.stringify([madeUp, batchSizes, config.padding, metadata.maxBatchSize])}`
   }
 

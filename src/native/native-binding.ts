@@ -253,6 +253,8 @@ export interface NativeRunLoop {
 interface NativeRuns {
   /** Opens ONNX Runtime's library, once for the process, and returns its version; throws why it cannot. */
   openOnnxRuntime(path: string): string
+  /** Begins to open it on another thread; {@link openOnnxRuntime} waits for that. */
+  startOnnxRuntime(path: string): void
   /** Milliseconds of the clock by which loops tell the time. */
   nowMs(): number
   /** Milliseconds that the calling thread has computed. */

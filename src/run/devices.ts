@@ -3,7 +3,7 @@ import type { CacheCapability, ResolvedEngineOptions, WorkerOptions } from '../o
 import { nameOf, type ModelRuntime, type Placement } from '../options/session-options.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { ThreadEndedError } from './executors/executor.ts'
-import { installedVersion } from './executors/native/native-ort.ts'
+import { installedVersion, startNativeOrt } from './executors/native/native-ort.ts'
 import { loadBinding } from '../native/addon.ts'
 import type { CudaProbe } from '../native/native-binding.ts'
 import type { StagingMemory, StagingStats } from '../native/staging-pool.ts'
@@ -16,7 +16,7 @@ import {
   providerCapabilities,
   type ProviderCapability,
 } from './engine-providers.ts'
-import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
+import { chooseExecutors, triesNative, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
 import { startAll } from './worker-threads.ts'
@@ -150,7 +150,7 @@ export class Devices {
 
   /** Starts the thread that the first instance of a model will have, if that is one of the CPU and takes its time to start. */
   startThread(config: ResolvedConfig): void {
-    if (this.#chosen().kind === 'native' || !this.providers.leaveCpuOnly(config)) return
+    if (triesNative(this.#options) || !this.providers.leaveCpuOnly(config)) return
     const worker = this.#pool('cpu', this.#options.cpuWorkers).leastOccupied(new Set())
     worker.start().catch(() => {}) // place() awaits it, too
   }
@@ -186,6 +186,15 @@ export class Devices {
       ortVersion: this.ortVersion,
       onCpuOnly: this.providers.leaveCpuOnly(config),
     }
+  }
+
+  /** As {@link runtimeFor}, as far as it can be told before ONNX Runtime is loaded, which begins here. */
+  expectedRuntime(config: ResolvedConfig): ModelRuntime {
+    if (this.#executors !== null || !triesNative(this.#options)) return this.runtimeFor(config)
+    switchOffTelemetry(this.#options.workers.env)
+    startNativeOrt()
+    const ortVersion = installedVersion() ?? 'unknown'
+    return { executor: 'native', ortVersion, onCpuOnly: this.providers.leaveCpuOnly(config) }
   }
 
   /**

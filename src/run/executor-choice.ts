@@ -58,6 +58,12 @@ export function chooseExecutors(
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' is not available: ${native}`)
 }
 
+/** Whether {@link chooseExecutors} tries the native executor. */
+export function triesNative({ executor: asked, staging: { kind } }: ExecutorOptions): boolean {
+  const isBinding = asked === 'binding' || (asked === 'auto' && setting('ZEROHOP_EXECUTOR') === 'binding')
+  return !isBinding && kind !== 'shared' && kind !== 'copied'
+}
+
 let warned = false
 
 /** Once for the process: what is slower, or missing, with the binding would be a riddle. */

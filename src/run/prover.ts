@@ -6,7 +6,7 @@ import { messageOf } from '../base/message-of.ts'
 import { ownFile } from '../base/own-package.ts'
 import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import { bytesId } from './executors/executor.ts'
-import { answerTask, type ProofTask } from './proof-task.ts'
+import type { ProofTask } from './proof-task.ts'
 import type { ProofAnswer } from './prover-thread.ts'
 
 type Proofs = readonly RowProof[]
@@ -38,11 +38,17 @@ export async function prove(
   const task: ProofTask = { model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }
   try {
     await new Promise<void>((resolve) => nextTurn(resolve)) // between two answers others have their turn
-    const found = byteLengthOf(model) <= mostBytesHere ? answerTask(task, mostStepsHere) : null
-    return found ?? (await askThread(task)) ?? answerTask(task)!
+    const found = byteLengthOf(model) <= mostBytesHere ? await answerHere(task, mostStepsHere) : null
+    return found ?? (await askThread(task)) ?? (await answerHere(task))!
   } catch (error) {
     return [{ rows: 'unknown', node: null, reason: messageOf(error) }]
   }
+}
+
+/** What follows rows takes some milliseconds to load, and most large models need it in the thread alone. */
+async function answerHere(task: ProofTask, steps?: number): Promise<Proofs | null> {
+  const { answerTask } = await import('./proof-task.ts')
+  return answerTask(task, steps)
 }
 
 function byteLengthOf(model: string | SharedArrayBuffer): number {

@@ -62,8 +62,8 @@ async function tryModel(task: TrialTask, open: OpenForTrial): Promise<TrialWord>
     const mayRun = checkRows || warmup.madeUp !== null
     const requests = mayRun ? madeUpRequests(session.values.inputs, optionalInputs) : []
     const runs = await runsOf(session, requests)
-    await session.close()
     if (task.folder === null) return { type: 'tried', error: null, form: null }
+    await session.close()
     say({ type: 'stage', stage: 'comparing' })
     const form =
       'reason' in written ? written : await compared(task, config, task.folder, session, runs, open)
@@ -73,7 +73,7 @@ async function tryModel(task: TrialTask, open: OpenForTrial): Promise<TrialWord>
   }
 }
 
-const none = (reason: string): CompiledForm => ({ files: null, reason })
+const none = (reason: string): CompiledForm => ({ files: null, reason, wasRun: false })
 const noForm = none('')
 
 /** A session of the model that writes its compiled form as it opens, which takes no longer; or why there is none. */
@@ -141,7 +141,7 @@ async function compared(
     const inRuns = `compared in ${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`
     const how = runs.length === 0 ? 'not compared, as it ran on no generated values' : inRuns
     const reason = `compiled for this machine; its outputs were ${how}`
-    return { files: await closeFiles(folder), reason }
+    return { files: await closeFiles(folder), reason, wasRun: runs.length > 0 }
   } catch (error) {
     return none(`its compiled form cannot be kept: ${(error as Error).message}`)
   }

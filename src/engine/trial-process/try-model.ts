@@ -4,7 +4,7 @@ import { availableCores } from '../../base/available-resources.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import { sessionOptions, type SessionRuntime } from '../../options/session-options.ts'
 import { NativeExecutor } from '../../run/executors/native/native-executor.ts'
-import { openNativeOrt } from '../../run/executors/native/native-ort.ts'
+import { openNativeOrt, startNativeOrt } from '../../run/executors/native/native-ort.ts'
 import { switchOffTelemetry } from '../../run/telemetry.ts'
 import { shapeTensors } from '../../request/shaped-tensors.ts'
 import { servable } from '../../tensor/metadata.ts'
@@ -25,8 +25,9 @@ async function startedExecutor(): Promise<NativeExecutor> {
   return started
 }
 
-tryModels(async ({ model, engine: { workers } }, config, how) => {
-  switchOffTelemetry(workers.env)
+switchOffTelemetry(undefined) // the process that started this one has said what the user wants
+startNativeOrt() // while the task is on its way
+tryModels(async ({ model }, config, how) => {
   const native = (executor ??= await startedExecutor())
   const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: availableCores().usable } as const
   const runtime = { ortVersion: openNativeOrt().version ?? '', useProvider: (entry: Entry) => entry }

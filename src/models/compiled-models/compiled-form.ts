@@ -9,6 +9,9 @@ import { hashOfText } from './cache-folder.ts'
 
 /** The graph, optimised by ONNX Runtime for this machine. */
 export const graphFile = 'model.onnx'
+
+/** The note of a model that was run once on made-up values, and need not be run again before it serves. */
+export const warmNote = 'warm'
 /** Its weights, packed for its kernels. The file is mapped into memory, which all processes share. */
 const weightsFile = 'model.weights'
 

@@ -72,16 +72,21 @@ export async function closeFiles(folder: string): Promise<CompiledFile[]> {
   )
 }
 
-/** Hashes files, and flushes them to disk. */
+/**
+ * Hashes files, and flushes them to disk.
+ *
+ * @param rest waited for again and again.
+ */
 export async function sealFiles(
   folder: string,
   files: readonly CompiledFile[],
   signal: AbortSignal,
+  rest?: () => Promise<void>,
 ): Promise<CompiledFile[]> {
   const sealed: CompiledFile[] = []
   for (const each of files) {
     const path = join(folder, each.name)
-    sealed.push({ ...each, hash: await hashOfFile(path, signal) })
+    sealed.push({ ...each, hash: await hashOfFile(path, signal, undefined, rest) })
     const file = await open(path)
     await file.sync().finally(() => file.close())
   }
@@ -92,10 +97,15 @@ export async function sealFiles(
  * Makes an entry last beyond the next start of the system. It is removed if that fails: what could not be flushed may not be what was
  * compared.
  */
-export async function sealEntry(cache: CacheFolder, manifest: Manifest, signal: AbortSignal): Promise<void> {
+export async function sealEntry(
+  cache: CacheFolder,
+  manifest: Manifest,
+  signal: AbortSignal,
+  rest: () => Promise<void>,
+): Promise<void> {
   const folder = cache.entry(manifest.key)
   try {
-    const files = await sealFiles(folder, manifest.files!, signal)
+    const files = await sealFiles(folder, manifest.files!, signal, rest)
     if (files.some(({ name, fingerprint }) => fingerprintOf(join(folder, name)) !== fingerprint))
       throw new Error('its files are not those that were compared')
     if (!isAsRead(cache, manifest)) return // another one is there by now

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { availableCores } from '../../base/available-resources.ts'
 import { warn } from '../../base/warnings.ts'
@@ -10,7 +11,15 @@ import type { ModelRuntime, OpenOptions } from '../../options/session-options.ts
 import { untilAborted } from '../../request/abort-watch.ts'
 import type { SessionSource } from '../../run/worker-session.ts'
 import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
-import { graphFile, keyOf, madeFor, ofCompiled, whyNotCompiled, type MadeFor } from './compiled-form.ts'
+import {
+  graphFile,
+  keyOf,
+  madeFor,
+  ofCompiled,
+  warmNote,
+  whyNotCompiled,
+  type MadeFor,
+} from './compiled-form.ts'
 import {
   evict,
   isAsRead,
@@ -103,6 +112,11 @@ interface TrialAhead {
 
 const neverAborted = new AbortController().signal
 
+/** The first requests of a model have the processor for themselves. */
+const beforeSealingMs = 1000
+/** Between pieces of which each takes a third of a millisecond. */
+const betweenPiecesMs = 1
+
 /** Notes are written one after the other, for all loads. */
 let writing = Promise.resolve()
 
@@ -131,6 +145,8 @@ export class ModelPreparation {
   readonly #trialsAhead = new Map<string, TrialAhead>()
   /** Entries that are being sealed. */
   readonly #sealing = new Set<Promise<void>>()
+  /** Aborted when somebody waits for it: then sealing does not rest. */
+  #sealInHaste = new AbortController()
 
   constructor(options: PreparationOptions) {
     this.#options = options
@@ -186,9 +202,14 @@ export class ModelPreparation {
     this.#trialsAhead.set(path, { trial, state, startMs, lock, folder, over, end })
   }
 
+  /** Whether {@link startTrial} has begun for this load. */
+  triesAhead(config: ResolvedConfig): boolean {
+    return this.#trialsAhead.get(config.path)?.trial.config === config
+  }
+
   endAhead(config: ResolvedConfig): void {
-    const ahead = this.#trialsAhead.get(config.path)
-    if (ahead?.trial.config !== config) return
+    if (!this.triesAhead(config)) return
+    const ahead = this.#trialsAhead.get(config.path)!
     this.#trialsAhead.delete(config.path)
     void drop(ahead)
     void ahead.lock?.release()
@@ -277,9 +298,11 @@ export class ModelPreparation {
     return (await this.#manifestOf(job, false)) ?? (await whyMissing(cache, job.madeFor))
   }
 
-  /** Resolves when the entries of all models loaded so far are sealed, or that is given up. */
+  /** Resolves when the entries of all models loaded so far are sealed, which is done without rests now, or that is given up. */
   async sealed(): Promise<void> {
+    this.#sealInHaste.abort()
     await Promise.all(this.#sealing)
+    this.#sealInHaste = new AbortController()
   }
 
   /** Once per load: the folder may have been removed, or become usable, since. */
@@ -352,7 +375,11 @@ export class ModelPreparation {
       if (folder === null) return asItIs(lack ?? this.#whyUnwritten!)
       const later = form?.files === null ? await this.#lackOfRoom(job) : null
       if (later !== null) return asItIs(later)
-      const reason = await this.#publish(job, folder, form ?? { files: null, reason: obstacle! })
+      const reason = await this.#publish(
+        job,
+        folder,
+        form ?? { files: null, reason: obstacle!, wasRun: false },
+      )
       const made = await this.#manifestOf(job, false)
       if (made !== null) return this.#modelOf(job, made)
       if (this.#whyUnwritten !== null) return asItIs(reason)
@@ -389,7 +416,7 @@ export class ModelPreparation {
   }
 
   /** Publishes a compiled form, or why there is none, as an entry. Returns the reason. */
-  async #publish(job: Job, folder: string, { files, reason }: CompiledForm): Promise<string> {
+  async #publish(job: Job, folder: string, { files, reason, wasRun }: CompiledForm): Promise<string> {
     const { cache, key } = job
     const { maxBytes } = this.#options.cache!
     const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
@@ -413,6 +440,8 @@ export class ModelPreparation {
       const isToSeal = kept !== null && unsealedIn === null
       const last = isToSeal ? await sealFiles(folder, kept, job.signal) : kept
       await publishEntry(cache, folder, { ...manifest, files: last })
+      // As the first run of a session that its application has opened.
+      if (wasRun) await writeNotes(cache.notes(key), { [warmNote]: 'yes' }, job.content)
       await evict(cache, maxBytes, key)
       this.#whyUnwritten = null
       return manifest.reason
@@ -470,10 +499,14 @@ export class ModelPreparation {
   }
 
   async #sealInTurn({ cache, key, trial, content }: Job, signal: AbortSignal): Promise<void> {
+    const woken = AbortSignal.any([signal, this.#sealInHaste.signal])
+    const rest = (ms: number) => sleep(ms, undefined, { signal: woken, ref: false }).catch(() => {})
+    await rest(beforeSealingMs)
     const lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     try {
       const manifest = lock === null ? null : await readEntry(cache, key)
-      if (manifest !== null && manifest.unsealedIn !== null) await sealEntry(cache, manifest, signal)
+      if (manifest !== null && manifest.unsealedIn !== null)
+        await sealEntry(cache, manifest, signal, () => rest(betweenPiecesMs))
     } finally {
       await lock?.release()
     }

@@ -219,6 +219,7 @@ function wordsOf(fault: Fault): string {
 
 const noForm = (why: string): CompiledForm => ({
   files: null,
+  wasRun: false,
   reason: `its compiled form cannot be made: ${why}`,
 })
 
@@ -354,6 +355,8 @@ export interface CompiledForm {
   readonly files: readonly CompiledFile[] | null
   /** Why there is one, or none. */
   readonly reason: string
+  /** Whether it was run. */
+  readonly wasRun: boolean
 }
 
 /** Stages of the child: the model is opened and writes its compiled form, or is opened alone; it is run; both are compared. */

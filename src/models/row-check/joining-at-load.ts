@@ -29,7 +29,7 @@ export function readsGraph(config: ResolvedConfig, session: Pick<WorkerSession, 
 }
 
 /** False if requests are not batched anyway, or the result would not matter. */
-function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: ResolvedConfig): boolean {
+export function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: ResolvedConfig): boolean {
   return fn === null && joinRequests && (maxBatchSize === undefined ? true : maxBatchSize > 1 && checkRows)
 }
 

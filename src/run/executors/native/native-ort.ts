@@ -17,6 +17,15 @@ export function openNativeOrt(): NativeOrt {
   return opened
 }
 
+/** Begins to open it on another thread, which takes some hundredths of a second; {@link openNativeOrt} says what is wrong with it. */
+export function startNativeOrt(): void {
+  try {
+    loadBinding().binding?.startOnnxRuntime(libraryPath())
+  } catch {
+    // it is not installed
+  }
+}
+
 function open(): NativeOrt {
   const { binding, reason } = loadBinding()
   if (binding === null) return { binding, reason }
