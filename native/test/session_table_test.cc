@@ -88,6 +88,39 @@ TEST_F(SessionTableTest, OpensAFileAnewWhoseWeightsInOtherFilesHaveChanged) {
   }
 }
 
+std::string varint(std::size_t value) {
+  return value < 0x80 ? std::string(1, static_cast<char>(value)) : static_cast<char>((value & 0x7f) | 0x80) + varint(value >> 7);
+}
+
+// A field of the protobuf format whose content has a length.
+std::string field(std::size_t number, const std::string& content) { return varint(number << 3 | 2) + varint(content.size()) + content; }
+
+std::string entryNaming(const std::string& location) { return field(13, field(1, "location") + field(2, location)); }
+
+TEST_F(SessionTableTest, FindsTheNamesOfWeightsBesideThoseThatAModelHasInItself) {
+  const auto initializer = [](const std::string& content) { return field(5, content); };
+  const std::string weights(1 << 20, 'x');
+  const std::string inner = initializer(field(8, "w") + field(9, weights + entryNaming("no-name.data") + weights));
+  const auto named = [&](const std::string& name) { return initializer(field(8, name) + entryNaming(name + ".data")); };
+  const std::string graph = field(7, named("first") + inner + named("between") + inner) + field(8, "opset") + field(25, entryNaming("last.data"));
+  const std::string ofName = "plus-one";  // by which the library of these tests knows what it opens
+  for (const std::string& name : {"first", "between", "last"}) {
+    const ModelSource source = file(ofName, graph);
+    file(name + ".data", "weights");
+    const auto first = get(source);
+    EXPECT_EQ(get(source), first);
+    file("no-name.data", "that is a part of the weights, " + name);
+    EXPECT_EQ(get(source), first) << name;
+    file(name + ".data", "other weights");
+    EXPECT_NE(get(source), first) << name;
+  }
+  // What was cut off is searched as a whole.
+  const ModelSource cut = file(ofName, graph.substr(0, graph.size() / 2));
+  const auto first = get(cut);
+  file("no-name.data", "by now a name like others");
+  EXPECT_NE(get(cut), first);
+}
+
 TEST_F(SessionTableTest, SharesAFileWhateverElseChangesBesideIt) {
   const ModelSource source = file("plus-one", naming("missing.data"));
   const auto first = get(source);
