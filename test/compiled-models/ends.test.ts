@@ -15,7 +15,7 @@ const count = Number(process.env['REPEAT'] ?? repetitions(100, 2))
 const firstSeed = Number(process.env['SEED'] ?? 1)
 
 const program = fileURLToPath(new URL('fixtures/ended.mjs', import.meta.url))
-/** In the order in which they come, but for the last two. */
+/** In the order in which they come, but for the last three. */
 const stages = [
   'loading',
   'spawned',
@@ -25,6 +25,7 @@ const stages = [
   'comparing',
   'tried',
   'serving',
+  'resting',
   'joining',
   'sealed',
 ] as const
