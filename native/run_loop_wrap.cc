@@ -1,6 +1,5 @@
 #include "run_loop_wrap.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -204,19 +203,11 @@ Napi::Value openOnnxRuntime(const Napi::CallbackInfo& info) {
 // (path): begins to open the library on another thread, once for the process. What is wrong with it is said by `openOnnxRuntime`,
 // which waits for it.
 void startOnnxRuntime(const Napi::CallbackInfo& info) {
-  // Neither the process nor a worker that was the only one to load the addon may end while the library is being loaded.
-  static struct {
-    std::mutex mutex;
-    std::thread thread;
-    void join() {
-      const std::lock_guard lock(mutex);
-      if (thread.joinable()) thread.join();
-    }
-  } opening;
   static std::once_flag once;
+  static std::thread& opening = *new std::thread;  // at exit it may be there still
   std::call_once(once, [&] {
     try {
-      opening.thread = std::thread([path = info[0].ToString().Utf8Value()] {
+      opening = std::thread([path = info[0].ToString().Utf8Value()] {
         try {
           ort::OrtLibrary::open(path);
         } catch (const std::exception&) {
@@ -225,8 +216,7 @@ void startOnnxRuntime(const Napi::CallbackInfo& info) {
     } catch (const std::system_error&) {
       return;  // no thread can be had
     }
-    std::atexit([] { opening.join(); });  // process.exit() calls no hooks
-    napi_add_env_cleanup_hook(info.Env(), [](void*) { opening.join(); }, nullptr);
+    napi_add_env_cleanup_hook(info.Env(), [](void*) { opening.join(); }, nullptr);  // a worker takes the addon with it
   });
 }
 

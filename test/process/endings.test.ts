@@ -33,6 +33,17 @@ describe.each(['binding', 'native'])('a process that ends mid-run, with the exec
   )
 })
 
+it(
+  'a process may end while ONNX Runtime is being loaded (ten times)',
+  { timeout: testTimeoutMs },
+  async () => {
+    const run = () =>
+      runFixture('exit.mjs', 'process.exit as a load begins', [], { ZEROHOP_EXECUTOR: 'native' })
+    for (const ending of await Promise.all(Array.from({ length: 10 }, run)))
+      expect(ending).toMatchObject({ code: 3, signal: null, stderr: '' })
+  },
+)
+
 const longOperators = ['process.exit during one long operator']
 if (full) longOperators.push('process.exit during one long operator of a warm-up')
 

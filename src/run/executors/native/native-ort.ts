@@ -10,17 +10,23 @@ export type NativeOrt =
   | { readonly binding: null; readonly version?: undefined; readonly reason: string }
 
 let opened: NativeOrt | undefined
+let isOpening = false
 
 /** Opens the library that onnxruntime-node ships, once for the isolate; never throws. */
 export function openNativeOrt(): NativeOrt {
   opened ??= open()
+  process.off('exit', openNativeOrt)
   return opened
 }
 
 /** Begins to open it on another thread, which takes some hundredths of a second; {@link openNativeOrt} says what is wrong with it. */
 export function startNativeOrt(): void {
+  const { binding } = loadBinding()
+  if (opened !== undefined || isOpening || binding === null) return
+  isOpening = true
   try {
-    loadBinding().binding?.startOnnxRuntime(libraryPath())
+    binding.startOnnxRuntime(libraryPath())
+    process.once('exit', openNativeOrt) // which waits: a process that ends while a library is loaded crashes
   } catch {
     // it is not installed
   }
