@@ -381,7 +381,7 @@ export class ModelPreparation {
         form ?? { files: null, reason: obstacle!, wasRun: false },
       )
       const made = await this.#manifestOf(job, false)
-      if (made !== null) return this.#modelOf(job, made)
+      if (made !== null) return this.#modelOf(job, made, true)
       if (this.#whyUnwritten !== null) return asItIs(reason)
       statesSettle = false
       return asItIs('the states of its compiled files have changed since they were written')
@@ -457,8 +457,12 @@ export class ModelPreparation {
     return null
   }
 
-  /** A model that the cache knows. */
-  #modelOf(job: Job, manifest: Manifest): PreparedModel {
+  /**
+   * A model that the cache knows.
+   *
+   * @param isNew whether it was made just now, for which its application has waited long enough: sealing it rests.
+   */
+  #modelOf(job: Job, manifest: Manifest, isNew = false): PreparedModel {
     const { cache, key } = job
     void touch(cache, key)
     const { files, reason } = manifest
@@ -469,7 +473,7 @@ export class ModelPreparation {
     let sealing: Promise<void> | null = null
     return {
       origin,
-      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal)),
+      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal, isNew)),
       close: () => (stopped.abort(), sealing ?? Promise.resolve()),
       opening: (model, options) => {
         const used = (failure: string): void => {
@@ -488,19 +492,21 @@ export class ModelPreparation {
   }
 
   /** Seals an entry that was made since the system was started, beside serving. */
-  #seal(job: Job, { unsealedIn }: Manifest, signal: AbortSignal): Promise<void> {
+  #seal(job: Job, { unsealedIn }: Manifest, signal: AbortSignal, rests: boolean): Promise<void> {
     const isToBe = unsealedIn !== null && job.cache.readOnly === null && this.#options.verify === 'child'
     if (!isToBe || signal.aborted) return Promise.resolve()
-    const sealing = this.#sealInTurn(job, signal)
+    const sealing = this.#sealInTurn(job, signal, rests)
       .catch(() => {}) // the next load does
       .finally(() => this.#sealing.delete(sealing))
     this.#sealing.add(sealing)
     return sealing
   }
 
-  async #sealInTurn({ cache, key, trial, content }: Job, signal: AbortSignal): Promise<void> {
+  async #sealInTurn({ cache, key, trial, content }: Job, signal: AbortSignal, rests: boolean): Promise<void> {
     const woken = AbortSignal.any([signal, this.#sealInHaste.signal])
-    const rest = (ms: number) => sleep(ms, undefined, { signal: woken, ref: false }).catch(() => {})
+    const rest = async (ms: number): Promise<void> => {
+      if (rests) await sleep(ms, undefined, { signal: woken, ref: false }).catch(() => {})
+    }
     await rest(beforeSealingMs)
     const lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     try {
