@@ -16,11 +16,23 @@ export interface AvailableCores {
   readonly usable: number
 }
 
+/** Several parts ask as a program starts, and large machines take milliseconds to tell. */
+const coresHoldForMs = 1000
+let lastCores: { readonly cores: AvailableCores; readonly atMs: number } | null = null
+
+/** The cores, at most a second ago. */
+export function availableCores(): AvailableCores {
+  const atMs = performance.now()
+  if (lastCores === null || atMs - lastCores.atMs > coresHoldForMs)
+    lastCores = { cores: presentCores(), atMs }
+  return lastCores.cores
+}
+
 /**
  * Determines the current cores. Older versions of Node.js ignore the control group, which `docker run --cpus`
  * sets.
  */
-export function availableCores(root = '/'): AvailableCores {
+export function presentCores(root = '/'): AvailableCores {
   const allowed = availableParallelism()
   const quota = process.platform === 'linux' ? limitOfControlGroups(cpuQuota, root) : null
   return {
