@@ -230,14 +230,17 @@ export type ExecutorChoice = 'auto' | 'native' | 'binding'
 
 /** Limits of batches that run on the application's thread; see {@link EngineOptions.inline}. */
 export interface InlineOptions {
-  /** Longest run, estimated from earlier runs, in microseconds; half of it while further requests wait. Default 100. */
+  /**
+   * Longest run, estimated from earlier runs, in microseconds; half of it while further requests wait, unless all batches
+   * of the model run inline. Default 200.
+   */
   maxUs?: number
-  /** Largest share of the thread's time spent in inline runs, up to 1. Default 0.5. */
+  /** Largest share of the thread's time spent in inline runs, up to 1. Default 0.9. */
   loopShare?: number
 }
 
 /** Defaults for inline runs. */
-export const defaultInline: Required<InlineOptions> = { maxUs: 100, loopShare: 0.5 }
+export const defaultInline: Required<InlineOptions> = { maxUs: 200, loopShare: 0.9 }
 
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
@@ -260,9 +263,9 @@ export interface EngineOptions {
    */
   executor?: ExecutorChoice
   /**
-   * With the native executor, the application's thread itself runs a batch if its worker is idle and the run takes less
-   * time than dispatching it; for at most half a millisecond at a stretch. `false`: all batches run on workers. Default
-   * `{ maxUs: 100, loopShare: 0.5 }`.
+   * With the native executor, the application's thread itself runs short batches, for at most half a millisecond at a
+   * stretch. Under load it runs all batches of a model, or none: whichever gives more rows per second. `false`: all
+   * batches run on workers. Default `{ maxUs: 200, loopShare: 0.9 }`.
    */
   inline?: false | InlineOptions
   /** Memory that carries tensors to the workers. Default `{}`. */

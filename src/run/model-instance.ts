@@ -77,6 +77,12 @@ export class ModelInstance implements Instance {
     return this.#scheduler.hasWaiting
   }
 
+  /** Whether it may be chosen where its batches run: it is the only one of its model, whose loads are not divided. */
+  get leavesPlace(): boolean {
+    const { instances, times } = this.#scheduler
+    return instances.size === 1 && !times.divides && !times.hasQueueDelay
+  }
+
   get nextIsAlone(): boolean {
     return this.#scheduler.nextIsAlone
   }
@@ -395,6 +401,11 @@ export class InstanceUse {
   #ranMs = 0
   #runs = 0
   #rows = 0
+  /** Rows of all runs that gave results. */
+  get rows(): number {
+    return this.#rows
+  }
+
   /** When it was last given something, or was done with it. */
   usedAtMs: number
 

@@ -243,6 +243,104 @@ export class FairShare<T> {
   }
 }
 
+/** For how long a model's batches run in one place while two are compared, in milliseconds; and in which: what changes slowly meets both alike. */
+const phaseMs = 15
+const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', 'elsewhere', 'here'] as const
+/** The part of the time that batches are at their place, be it that they wait there for a core, from which on it matters which that is. */
+const leastBusyShare = 0.4
+/** What the worker has to gain: it takes more processor time for a run. */
+const leastGain = 1.1
+/** How long a verdict holds: twice as long each time that it is confirmed. Another one counts when it comes twice in a row. */
+const firstHeldMs = 300
+const mostHeldMs = 8000
+
+/** Where all batches of a model run: on the application's thread, or on the worker. */
+type Place = 'here' | 'elsewhere'
+
+/**
+ * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
+ * worker, beside what that thread does. A machine with a free core does more with both threads. On a busy one they wait for each
+ * other's core, and one thread alone does up to twice as much. So both are tried, for a tenth of a second, and the rows of each are
+ * counted.
+ */
+class RunPlace {
+  /** `null` for either, as there is little load or nothing to choose. */
+  present: Place | null = null
+  readonly #mostRunMs: number
+  #verdict: Place = 'here'
+  #heldMs = firstHeldMs / 2
+  #heldUntilMs = 0
+  #isDoubted = false
+  /** The phase of a comparison; -1 outside. */
+  #phase = -1
+  readonly #rates = { here: 0, elsewhere: 0 }
+  #sinceMs = 0
+  #sinceRows = 0
+  #busyMs = 0
+  #runs = 0
+  #shortRuns = 0
+
+  /** @param mostRunMs longer ones are always elsewhere. */
+  constructor(mostRunMs: number) {
+    this.#mostRunMs = mostRunMs
+  }
+
+  /**
+   * A batch has been run.
+   *
+   * @param rows that were run so far, in all batches.
+   * @param thereMs from when it was handed over, and nothing was before it, until its end was known.
+   */
+  ran(rows: number, tookMs: number, thereMs: number, nowMs: number): void {
+    this.#busyMs += thereMs
+    this.#runs++
+    if (tookMs <= this.#mostRunMs) this.#shortRuns++
+    const elapsedMs = nowMs - this.#sinceMs
+    if (elapsedMs < phaseMs) return
+    const rate = (rows - this.#sinceRows) / elapsedMs
+    // Some take longer because their thread has to wait for a core.
+    const matters = this.#busyMs >= leastBusyShare * elapsedMs && 2 * this.#shortRuns > this.#runs
+    this.#begin(rows, nowMs)
+    if (!matters) return this.leave()
+    if (this.#phase >= 0) this.#compare(rate, nowMs)
+    else if (nowMs >= this.#heldUntilMs) this.#begins()
+    this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
+  }
+
+  /** Nothing is to be chosen for now. */
+  leave(): void {
+    this.present = null
+    this.#phase = -1
+  }
+
+  #begin(rows: number, nowMs: number): void {
+    this.#sinceMs = nowMs
+    this.#sinceRows = rows
+    this.#busyMs = this.#runs = this.#shortRuns = 0
+  }
+
+  #begins(): void {
+    this.#phase = this.#rates.here = this.#rates.elsewhere = 0
+  }
+
+  #compare(rate: number, nowMs: number): void {
+    this.#rates[phases[this.#phase]!] += rate
+    if (++this.#phase < phases.length) return
+    const { here, elsewhere } = this.#rates
+    const found: Place = elsewhere >= leastGain * here ? 'elsewhere' : 'here'
+    const isOther = found !== this.#verdict
+    if (isOther && !this.#isDoubted) {
+      this.#isDoubted = true
+      return this.#begins()
+    }
+    this.#heldMs = isOther ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
+    this.#isDoubted = false
+    this.#verdict = found
+    this.#heldUntilMs = nowMs + this.#heldMs
+    this.#phase = -1
+  }
+}
+
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
 const stretchMs = 0.5
 
@@ -279,6 +377,9 @@ export class InlineBudget<Source extends object = object> {
   #readCpuMs = 0
   /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
   readonly #heldUntilMs = new WeakMap<Source, number>()
+  readonly #places = new WeakMap<Source, RunPlace>()
+  /** Called when the event loop has had its turn. */
+  readonly #resumed = new Set<() => void>()
 
   /**
    * @param cpuMs what this thread has computed so far; left out where it does nothing else.
@@ -304,7 +405,14 @@ export class InlineBudget<Source extends object = object> {
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
   allows(runMs: number, source: Source, moreWaits = false): boolean {
-    if (runMs === 0 || runMs > (moreWaits ? this.#maxMs * shareWithOthers : this.#maxMs)) return false
+    const place = this.#places.get(source)?.present ?? null
+    const shared = moreWaits && place === null
+    if (
+      place === 'elsewhere' ||
+      runMs === 0 ||
+      runMs > (shared ? this.#maxMs * shareWithOthers : this.#maxMs)
+    )
+      return false
     const nowMs = this.#clock.nowMs()
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
@@ -326,6 +434,35 @@ export class InlineBudget<Source extends object = object> {
   }
 
   /**
+   * Any batch of a source has been run, here or elsewhere.
+   *
+   * @param rows that it has run so far.
+   * @param thereMs see {@link RunPlace.ran}.
+   */
+  ran(source: Source, rows: number, tookMs: number, thereMs: number): void {
+    let place = this.#places.get(source)
+    if (place === undefined) this.#places.set(source, (place = new RunPlace(this.#maxMs)))
+    place.ran(rows, tookMs, thereMs, this.#clock.nowMs())
+  }
+
+  /** There is nothing to choose for a source now: it decides itself where its batches run. */
+  leave(source: Source): void {
+    this.#places.get(source)?.leave()
+  }
+
+  /** Whether all batches of a source are to be run here, one after the other. */
+  takesAll(source: Source): boolean {
+    return this.#places.get(source)?.present === 'here'
+  }
+
+  /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */
+  awaitsTurn(then: () => void): boolean {
+    if (this.#stretchMs < stretchMs) return false
+    this.#resumed.add(then)
+    return true
+  }
+
+  /**
    * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
    * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
    */
@@ -339,6 +476,9 @@ export class InlineBudget<Source extends object = object> {
   readonly #turned = (): void => {
     this.#awaitsTurn = false
     this.#stretchMs = 0
+    const resumed = [...this.#resumed]
+    this.#resumed.clear()
+    for (const then of resumed) then()
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */

@@ -207,6 +207,7 @@ export class Worker {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
+    if (this.#inline?.takesAll(source) && (!isEmpty || this.#inline.awaitsTurn(this.#resume))) return false
     if (idle && !isEmpty && source.nextIsAlone) return false
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this instance's turn as soon as the worker is free; no batch of another may be prefetched before it.
@@ -215,6 +216,8 @@ export class Worker {
     else this.#submit(runner, source, batch)
     return true
   }
+
+  readonly #resume = (): void => this.dispatch()
 
   #taskDone(owner: WorkerSession | null): void {
     if (owner !== null) this.#stops.ended(owner)
@@ -285,6 +288,7 @@ export class Worker {
     failures: RowFailures | null,
   ): boolean {
     const tookMs = times.endMs - times.startMs
+    const thereMs = this.time.runningMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
     this.#stops.ended(slotId)
@@ -296,6 +300,9 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
+    if (this.#inline !== null && done.source.leavesPlace)
+      this.#inline.ran(done.source, done.source.use.rows, tookMs, thereMs)
+    else this.#inline?.leave(done.source)
     this.dispatch()
     return true
   }

@@ -87,6 +87,11 @@ export class Estimator {
     return this.#division !== null && this.#division.divides
   }
 
+  /** Whether it says how long requests may wait for others: then none is to wait for a turn of the event loop. */
+  get hasQueueDelay(): boolean {
+    return this.#limits.maxQueueDelayMs > 0
+  }
+
   /** How many instances the model has, 1 at least. */
   set instances(count: number) {
     if (this.target !== null) this.target.instances = count

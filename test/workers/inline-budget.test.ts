@@ -113,3 +113,92 @@ it('allows none with a share of 0 once the first stretch is used up', () => {
   time.now += 1e6
   expect(own.allows(0.05, source)).toBe(false)
 })
+
+/** A model that always has work: `rate` rows a millisecond, in batches of 32, by where they run. */
+function loaded(rate: { here: number; elsewhere: number }) {
+  const { time, budget: own } = budget({ maxUs: 200, loopShare: 1 })
+  const source = {} as ModelInstance
+  let rows = 0
+  const run = (ms: number, busyShare = 0.9, runMs = 0.1): ('here' | 'elsewhere')[] => {
+    const places: ('here' | 'elsewhere')[] = []
+    for (const endMs = time.now + ms; time.now < endMs;) {
+      const place = own.takesAll(source) ? 'here' : 'elsewhere'
+      places.push(place)
+      const tookMs = 32 / rate[place]
+      time.now += tookMs
+      own.ran(source, (rows += 32), runMs, tookMs * busyShare)
+    }
+    return places
+  }
+  const shareHere = (places: string[]) => places.filter((place) => place === 'here').length / places.length
+  return { own, source, run, shareHere }
+}
+
+it.each([
+  ['here, where that gives as much', { here: 300, elsewhere: 300 }, 1],
+  ['here, on a busy machine, where two threads wait for the same core', { here: 300, elsewhere: 150 }, 1],
+  ['here, where the worker gains little', { here: 300, elsewhere: 325 }, 1],
+  ['on the worker, where that gives more', { here: 300, elsewhere: 400 }, 0],
+])('runs all batches of a loaded model %s', (_, rate, expected) => {
+  const { run, shareHere } = loaded(rate)
+  run(1500) // the first comparisons
+  expect(shareHere(run(800))).toBe(expected)
+})
+
+it('compares again soon, and twice as late each time that the verdict is the same, up to eight seconds', () => {
+  const { run, shareHere } = loaded({ here: 300, elsewhere: 150 })
+  run(140)
+  expect(shareHere(run(280))).toBe(1)
+  expect(shareHere(run(140))).toBeLessThan(0.9)
+  expect(shareHere(run(560))).toBeGreaterThan(0.95)
+  run(20_000)
+  expect(shareHere(run(8000))).toBeGreaterThan(0.98)
+})
+
+it('moves when it has found twice in a row that the other place is better', () => {
+  const rate = { here: 300, elsewhere: 150 }
+  const { run, shareHere } = loaded(rate)
+  run(140)
+  rate.elsewhere = 600
+  run(400) // what may have disturbed the comparison
+  rate.elsewhere = 150
+  expect(shareHere(run(280))).toBeGreaterThan(0.5)
+  rate.elsewhere = 600
+  run(2000)
+  expect(shareHere(run(280))).toBe(0)
+})
+
+it.each([
+  ['there is little load', 0.3, 0.1],
+  ['most runs are long', 0.9, 0.3],
+])('leaves the choice of the place where %s', (_, busyShare, runMs) => {
+  const { own, source, run } = loaded({ here: 300, elsewhere: 150 })
+  run(500)
+  expect(own.takesAll(source)).toBe(true)
+  run(40, busyShare, runMs)
+  expect(own.takesAll(source)).toBe(false)
+  expect(own.allows(0.1, source)).toBe(true)
+})
+
+it('runs none of a model here that is better off on the worker', () => {
+  const { own, source, run } = loaded({ here: 300, elsewhere: 600 })
+  run(500)
+  expect(own.allows(0.01, source)).toBe(false)
+  own.leave(source)
+  expect(own.allows(0.01, source)).toBe(true)
+})
+
+it('goes on with what waits once the event loop has had its turn', () => {
+  const turns: (() => void)[] = []
+  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
+  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
+  let resumed = 0
+  const resume = () => resumed++
+  expect(own.awaitsTurn(resume)).toBe(false)
+  own.spent(0.5, source)
+  expect([own.awaitsTurn(resume), own.awaitsTurn(resume)]).toEqual([true, true])
+  expect([turns.length, resumed]).toEqual([1, 0])
+  turns.shift()!()
+  expect(resumed).toBe(1)
+  expect(own.awaitsTurn(resume)).toBe(false)
+})

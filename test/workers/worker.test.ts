@@ -127,4 +127,44 @@ describe('a worker', () => {
       expect(done).toEqual([elsewhere ? 'on its thread' : 'here'])
     },
   )
+
+  it('waits for a turn of the event loop before a run of a model that runs here throughout, and hands nothing over', async () => {
+    const done: string[] = []
+    const turns: (() => void)[] = []
+    const clock = new FakeClock(1000)
+    const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
+      turns.push(then),
+    )
+    vi.spyOn(budget, 'takesAll').mockReturnValue(true)
+    const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.5, endMs: 1000.5, inline: true }
+    const { events, worker } = bench({
+      executor: {
+        submit: () => void done.push('on its thread'),
+        runHere: (slotId) => {
+          done.push(`${slotId} here`)
+          events[0]!.finished(slotId, times, null, null)
+          return true
+        },
+      },
+      inline: budget,
+    })
+    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5 }))
+    const source = instance({
+      hasWaiting: true,
+      prefetchedElsewhere: false,
+      leavesPlace: false,
+      nextBatch: () => batches.shift() ?? null,
+      started: () => {},
+      finished: () => {},
+    })
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(done).toEqual(['0 here'])
+    worker.dispatch()
+    expect(done).toEqual(['0 here'])
+    clock.advanceBy(1)
+    turns.shift()!()
+    expect(done).toEqual(['0 here', '1 here'])
+  })
 })
