@@ -216,7 +216,7 @@ void startOnnxRuntime(const Napi::CallbackInfo& info) {
     } catch (const std::system_error&) {
       return;  // no thread can be had
     }
-    napi_add_env_cleanup_hook(info.Env(), [](void*) { opening.join(); }, nullptr);  // a worker takes the addon with it
+    napi_add_env_cleanup_hook(info.Env(), [](void*) { opening.join(); }, nullptr);  // a worker is not to end meanwhile
   });
 }
 

@@ -23,7 +23,8 @@ inline void giveBackFreeMemory() {
 #endif
 }
 
-// The same in a while, on a thread of its own: neither a load nor the first requests wait for it.
+// The same two seconds later, on a thread of its own. A load does not wait for it, nor do its first requests; later ones that allocate
+// memory meanwhile may.
 inline void giveBackFreeMemoryLater() {
 #ifdef __GLIBC__
   static std::atomic<bool> isToDo{false};

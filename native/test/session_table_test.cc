@@ -121,6 +121,16 @@ TEST_F(SessionTableTest, FindsTheNamesOfWeightsBesideThoseThatAModelHasInItself)
   EXPECT_NE(get(cut), first);
 }
 
+TEST_F(SessionTableTest, FindsANameBehindMoreFieldsThanAreLookedAt) {
+  std::string fields;
+  for (int count = 0; count < 1'100'000; ++count) fields += std::string("\x08\x01", 2);
+  const ModelSource source = file("plus-one", fields + entryNaming("late.data"));
+  file("late.data", "weights");
+  const auto first = get(source);
+  file("late.data", "other weights");
+  EXPECT_NE(get(source), first);
+}
+
 TEST_F(SessionTableTest, SharesAFileWhateverElseChangesBesideIt) {
   const ModelSource source = file("plus-one", naming("missing.data"));
   const auto first = get(source);

@@ -78,7 +78,7 @@ export class ModelInstance implements Instance {
   }
 
   /** Whether it may be chosen where its batches run: it is the only one of its model, whose loads are not divided. */
-  get leavesPlace(): boolean {
+  get mayBePlaced(): boolean {
     const { instances, times } = this.#scheduler
     return instances.size === 1 && !times.divides && !times.hasQueueDelay
   }

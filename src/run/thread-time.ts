@@ -289,10 +289,10 @@ class RunPlace {
    * A batch has been run.
    *
    * @param rows that were run so far, in all batches.
-   * @param thereMs from when it was handed over, and nothing was before it, until its end was known.
+   * @param occupiedMs from when it was handed over, and nothing was before it, until its end was known.
    */
-  ran(rows: number, tookMs: number, thereMs: number, nowMs: number): void {
-    this.#busyMs += thereMs
+  ran(rows: number, tookMs: number, occupiedMs: number, nowMs: number): void {
+    this.#busyMs += occupiedMs
     this.#runs++
     if (tookMs <= this.#mostRunMs) this.#shortRuns++
     const elapsedMs = nowMs - this.#sinceMs
@@ -300,10 +300,10 @@ class RunPlace {
     const rate = (rows - this.#sinceRows) / elapsedMs
     // Some take longer because their thread has to wait for a core.
     const matters = this.#busyMs >= leastBusyShare * elapsedMs && 2 * this.#shortRuns > this.#runs
-    this.#begin(rows, nowMs)
+    this.#startPhase(rows, nowMs)
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs)
-    else if (nowMs >= this.#heldUntilMs) this.#begins()
+    else if (nowMs >= this.#heldUntilMs) this.#startComparison()
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
 
@@ -313,13 +313,13 @@ class RunPlace {
     this.#phase = -1
   }
 
-  #begin(rows: number, nowMs: number): void {
+  #startPhase(rows: number, nowMs: number): void {
     this.#sinceMs = nowMs
     this.#sinceRows = rows
     this.#busyMs = this.#runs = this.#shortRuns = 0
   }
 
-  #begins(): void {
+  #startComparison(): void {
     this.#phase = this.#rates.here = this.#rates.elsewhere = 0
   }
 
@@ -331,7 +331,7 @@ class RunPlace {
     const isOther = found !== this.#verdict
     if (isOther && !this.#isDoubted) {
       this.#isDoubted = true
-      return this.#begins()
+      return this.#startComparison()
     }
     this.#heldMs = isOther ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
     this.#isDoubted = false
@@ -437,22 +437,28 @@ export class InlineBudget<Source extends object = object> {
    * Any batch of a source has been run, here or elsewhere.
    *
    * @param rows that it has run so far.
-   * @param thereMs see {@link RunPlace.ran}.
+   * @param occupiedMs see {@link RunPlace.ran}.
    */
-  ran(source: Source, rows: number, tookMs: number, thereMs: number): void {
+  ran(source: Source, rows: number, tookMs: number, occupiedMs: number): void {
     let place = this.#places.get(source)
     if (place === undefined) this.#places.set(source, (place = new RunPlace(this.#maxMs)))
-    place.ran(rows, tookMs, thereMs, this.#clock.nowMs())
+    if (this.#isHeld(source)) place.leave()
+    else place.ran(rows, tookMs, occupiedMs, this.#clock.nowMs())
   }
 
   /** There is nothing to choose for a source now: it decides itself where its batches run. */
-  leave(source: Source): void {
+  forgetPlace(source: Source): void {
     this.#places.get(source)?.leave()
   }
 
   /** Whether all batches of a source are to be run here, one after the other. */
   takesAll(source: Source): boolean {
-    return this.#places.get(source)?.present === 'here'
+    return this.#places.get(source)?.present === 'here' && !this.#isHeld(source)
+  }
+
+  #isHeld(source: Source): boolean {
+    const untilMs = this.#heldUntilMs.get(source)
+    return untilMs !== undefined && this.#clock.nowMs() < untilMs
   }
 
   /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */
@@ -478,7 +484,16 @@ export class InlineBudget<Source extends object = object> {
     this.#stretchMs = 0
     const resumed = [...this.#resumed]
     this.#resumed.clear()
-    for (const then of resumed) then()
+    for (const then of resumed) {
+      try {
+        then()
+      } catch (error) {
+        // The others must go on, whatever one of them meets.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */

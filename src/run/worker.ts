@@ -207,7 +207,10 @@ export class Worker {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
-    if (this.#inline?.takesAll(source) && (!isEmpty || this.#inline.awaitsTurn(this.#resume))) return false
+    if (this.#inline?.takesAll(source) && source.hasWaiting) {
+      // One batch after the other: what the worker has still comes first.
+      if (!isEmpty || this.#inline.awaitsTurn(this.#resume)) return false
+    }
     if (idle && !isEmpty && source.nextIsAlone) return false
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this instance's turn as soon as the worker is free; no batch of another may be prefetched before it.
@@ -288,7 +291,7 @@ export class Worker {
     failures: RowFailures | null,
   ): boolean {
     const tookMs = times.endMs - times.startMs
-    const thereMs = this.time.runningMs
+    const occupiedMs = this.time.runningMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
     this.#stops.ended(slotId)
@@ -300,9 +303,9 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
-    if (this.#inline !== null && done.source.leavesPlace)
-      this.#inline.ran(done.source, done.source.use.rows, tookMs, thereMs)
-    else this.#inline?.leave(done.source)
+    if (this.#inline !== null && done.source.mayBePlaced)
+      this.#inline.ran(done.source, done.source.use.rows, tookMs, occupiedMs)
+    else this.#inline?.forgetPlace(done.source)
     this.dispatch()
     return true
   }

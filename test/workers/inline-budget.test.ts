@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { ModelInstance } from '../../src/run/model-instance.ts'
 import { InlineBudget } from '../../src/run/thread-time.ts'
 
@@ -184,7 +184,7 @@ it('runs none of a model here that is better off on the worker', () => {
   const { own, source, run } = loaded({ here: 300, elsewhere: 600 })
   run(500)
   expect(own.allows(0.01, source)).toBe(false)
-  own.leave(source)
+  own.forgetPlace(source)
   expect(own.allows(0.01, source)).toBe(true)
 })
 
@@ -201,4 +201,23 @@ it('goes on with what waits once the event loop has had its turn', () => {
   turns.shift()!()
   expect(resumed).toBe(1)
   expect(own.awaitsTurn(resume)).toBe(false)
+})
+
+it('goes on with all that waits for a turn, whatever one of them meets', () => {
+  const turns: (() => void)[] = []
+  const thrown: (() => void)[] = []
+  vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((throwIt) => thrown.push(throwIt))
+  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
+  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const resume = vi.fn()
+  own.spent(0.5, source)
+  own.awaitsTurn(() => {
+    throw new Error('on purpose')
+  })
+  own.awaitsTurn(resume)
+  turns.shift()!()
+  vi.restoreAllMocks()
+  expect(resume).toHaveBeenCalledOnce()
+  expect(thrown.length).toBe(1)
+  expect(thrown[0]).toThrow('on purpose')
 })

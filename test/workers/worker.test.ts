@@ -152,7 +152,7 @@ describe('a worker', () => {
     const source = instance({
       hasWaiting: true,
       prefetchedElsewhere: false,
-      leavesPlace: false,
+      mayBePlaced: false,
       nextBatch: () => batches.shift() ?? null,
       started: () => {},
       finished: () => {},

@@ -300,9 +300,10 @@ export class ModelPreparation {
 
   /** Resolves when the entries of all models loaded so far are sealed, which is done without rests now, or that is given up. */
   async sealed(): Promise<void> {
+    const sealing = [...this.#sealing]
     this.#sealInHaste.abort()
-    await Promise.all(this.#sealing)
     this.#sealInHaste = new AbortController()
+    await Promise.all(sealing)
   }
 
   /** Once per load: the folder may have been removed, or become usable, since. */
@@ -440,9 +441,9 @@ export class ModelPreparation {
       const isToSeal = kept !== null && unsealedIn === null
       const last = isToSeal ? await sealFiles(folder, kept, job.signal) : kept
       await publishEntry(cache, folder, { ...manifest, files: last })
-      // As the first run of a session that its application has opened.
-      if (wasRun) await writeNotes(cache.notes(key), { [warmNote]: 'yes' }, job.content)
       await evict(cache, maxBytes, key)
+      // As after the first run of a session that an application has opened.
+      if (wasRun) await addNotes(cache.notes(key), { [warmNote]: 'yes' }, job.content)
       this.#whyUnwritten = null
       return manifest.reason
     } catch (failure) {
@@ -508,6 +509,7 @@ export class ModelPreparation {
       if (rests) await sleep(ms, undefined, { signal: woken, ref: false }).catch(() => {})
     }
     await rest(beforeSealingMs)
+    signal.throwIfAborted()
     const lock = await EntryLock.take(cache.lock(key), trial.limitMs(content.byteLength), signal)
     try {
       const manifest = lock === null ? null : await readEntry(cache, key)
@@ -570,8 +572,13 @@ function learning({ cache, key, content }: Job, known: SessionNotes): (found: Se
   return (found) => {
     if (cache.readOnly !== null || Object.keys(found).every((about) => notes[about] === found[about])) return
     notes = { ...notes, ...found }
-    writing = writing.then(() => writeNotes(cache.notes(key), found, content)).catch(() => {})
+    void addNotes(cache.notes(key), found, content)
   }
+}
+
+/** Adds notes to a model's earlier ones, after all that were added before; resolves even if they cannot be written. */
+function addNotes(path: string, found: SessionNotes, content: ModelContent): Promise<void> {
+  return (writing = writing.then(() => writeNotes(path, found, content)).catch(() => {}))
 }
 
 /** Adds notes to a model's earlier ones, if its files are still those that were hashed. */
