@@ -243,10 +243,10 @@ export class FairShare<T> {
   }
 }
 
-/** For how long a model's batches run in one place while two are compared, in milliseconds; and in which: what changes slowly meets both alike. */
+/** While two places are compared, batches run in one for so many milliseconds, then in the next. In this order, what changes slowly meets both alike. */
 const phaseMs = 15
 const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', 'elsewhere', 'here'] as const
-/** The part of the time that batches are at their place, be it that they wait there for a core, from which on it matters which that is. */
+/** Where a batch is under way for less of the time there is little load, and the place does not matter. */
 const leastBusyShare = 0.4
 /** What the worker has to gain: it takes more processor time for a run. */
 const leastGain = 1.1
@@ -289,7 +289,7 @@ class RunPlace {
    * A batch has been run.
    *
    * @param rows that were run so far, in all batches.
-   * @param occupiedMs from when it was handed over, and nothing was before it, until its end was known.
+   * @param occupiedMs from the moment at which it was the first on its thread until its end was known.
    */
   ran(rows: number, tookMs: number, occupiedMs: number, nowMs: number): void {
     this.#busyMs += occupiedMs
@@ -446,7 +446,7 @@ export class InlineBudget<Source extends object = object> {
     else place.ran(rows, tookMs, occupiedMs, this.#clock.nowMs())
   }
 
-  /** There is nothing to choose for a source now: it decides itself where its batches run. */
+  /** Nothing is chosen for a source now, whatever was found before. */
   forgetPlace(source: Source): void {
     this.#places.get(source)?.leave()
   }
