@@ -112,6 +112,8 @@ interface TrialAhead {
 
 const neverAborted = new AbortController().signal
 
+/** Smaller entries are sealed in some hundredths of a second. */
+const sealedAtOnceBytes = 2 ** 25
 /** The first requests of a model have the processor for themselves. */
 const beforeSealingMs = 1000
 /** Between pieces of which each takes a third of a millisecond. */
@@ -461,20 +463,21 @@ export class ModelPreparation {
   /**
    * A model that the cache knows.
    *
-   * @param isNew whether it was made just now, for which its application has waited long enough: sealing it rests.
+   * @param isNew whether it was made just now, for which its application has waited long enough: sealing a large one rests.
    */
   #modelOf(job: Job, manifest: Manifest, isNew = false): PreparedModel {
     const { cache, key } = job
     void touch(cache, key)
     const { files, reason } = manifest
     if (files === null) return asItIs(reason)
+    const isLarge = files.reduce((sum, { byteLength }) => sum + byteLength, 0) > sealedAtOnceBytes
     const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
     const stopped = new AbortController()
     let sealing: Promise<void> | null = null
     return {
       origin,
-      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal, isNew)),
+      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal, isNew && isLarge)),
       close: () => (stopped.abort(), sealing ?? Promise.resolve()),
       opening: (model, options) => {
         const used = (failure: string): void => {
