@@ -17,30 +17,32 @@ export interface AvailableCores {
 }
 
 /** Several parts ask as a program starts, and large machines take milliseconds to tell. */
-const coresHoldForMs = 1000
-let lastCores: { readonly cores: AvailableCores; readonly atMs: number } | null = null
-
-/** The cores, at most a second ago. */
-export function availableCores(): AvailableCores {
-  const atMs = performance.now()
-  if (lastCores === null || atMs - lastCores.atMs > coresHoldForMs)
-    lastCores = { cores: presentCores(), atMs }
-  return lastCores.cores
-}
+const machineHoldsForMs = 1000
+let lastMachine: (Pick<AvailableCores, 'machine' | 'quota'> & { readonly atMs: number }) | null = null
 
 /**
- * Determines the current cores. Older versions of Node.js ignore the control group, which `docker run --cpus`
- * sets.
+ * Determines the current cores; those of the machine, and the quota, are at most a second old. Older versions of Node.js ignore
+ * the control group, which `docker run --cpus` sets.
+ *
+ * @param root of a file system with other control groups.
  */
-export function presentCores(root = '/'): AvailableCores {
-  const allowed = availableParallelism()
+export function availableCores(root = '/'): AvailableCores {
+  const atMs = performance.now()
+  if (root !== '/') return coresOf(machineAt(root))
+  if (lastMachine === null || atMs - lastMachine.atMs > machineHoldsForMs)
+    lastMachine = { ...machineAt(root), atMs }
+  return coresOf(lastMachine)
+}
+
+function machineAt(root: string): Pick<AvailableCores, 'machine' | 'quota'> {
   const quota = process.platform === 'linux' ? limitOfControlGroups(cpuQuota, root) : null
-  return {
-    machine: cpus().length,
-    allowed,
-    quota,
-    usable: Math.max(1, Math.min(allowed, Math.floor(quota ?? allowed))),
-  }
+  return { machine: cpus().length, quota }
+}
+
+function coresOf({ machine, quota }: Pick<AvailableCores, 'machine' | 'quota'>): AvailableCores {
+  const allowed = availableParallelism()
+  const usable = Math.max(1, Math.min(allowed, Math.floor(quota ?? allowed)))
+  return { machine, allowed, quota, usable }
 }
 
 /** CPU time, and the period in which it may be used, in microseconds; `max` or -1 is no limit. */

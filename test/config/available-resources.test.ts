@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { availableCores, presentCores, availableMemory } from '../../src/base/available-resources.ts'
+import { availableCores, availableMemory } from '../../src/base/available-resources.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
 import { inGroup, memoryLimits, quotas } from './control-groups.ts'
 
-const quotaOf = (files: Files): number | null => presentCores(temporaryFolder(files)).quota
+const quotaOf = (files: Files): number | null => availableCores(temporaryFolder(files)).quota
 
 describe.skipIf(process.platform !== 'linux')('the cores that may be used', () => {
   it('are those that the system gives, where there is no control group', () => {
@@ -17,7 +17,7 @@ describe.skipIf(process.platform !== 'linux')('the cores that may be used', () =
       quota: null,
       usable: availableParallelism(),
     }
-    expect(presentCores(temporaryFolder({}))).toEqual(all)
+    expect(availableCores(temporaryFolder({}))).toEqual(all)
   })
 
   for (const version of [1, 2] as const) {
@@ -129,16 +129,16 @@ describe.skipIf(process.platform !== 'linux')('the cores that may be used', () =
 
   it('are at least one, and whole ones', () => {
     const half = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }) })
-    expect(presentCores(half).usable).toBe(1)
+    expect(availableCores(half).usable).toBe(1)
     const more = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': [99_990_000, 10_000] }) })
-    expect(presentCores(more).usable).toBe(availableParallelism())
+    expect(availableCores(more).usable).toBe(availableParallelism())
   })
 
   it('follow a quota that is set after the start', () => {
     const root = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': ['max', 100_000] }) })
-    expect(presentCores(root).quota).toBeNull()
+    expect(availableCores(root).quota).toBeNull()
     writeFileSync(join(root, 'sys/fs/cgroup/cpu.max'), '100000 100000\n')
-    expect(presentCores(root)).toMatchObject({ quota: 1, usable: 1 })
+    expect(availableCores(root)).toMatchObject({ quota: 1, usable: 1 })
   })
 
   it('are what an engine takes', () => {
