@@ -484,7 +484,8 @@ export class InlineBudget<Source extends object = object> {
     this.#stretchMs = 0
     const resumed = [...this.#resumed]
     this.#resumed.clear()
-    for (const then of resumed) {
+    const served = resumed.filter((then) => {
+      const beforeMs = this.#stretchMs
       try {
         then()
       } catch (error) {
@@ -493,7 +494,10 @@ export class InlineBudget<Source extends object = object> {
           throw error
         })
       }
-    }
+      return this.#stretchMs > beforeMs
+    })
+    // Next time those go first for which nothing was left.
+    for (const then of served) if (this.#resumed.delete(then)) this.#resumed.add(then)
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */

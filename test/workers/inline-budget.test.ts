@@ -221,3 +221,21 @@ it('goes on with all that waits for a turn, whatever one of them meets', () => {
   expect(thrown.length).toBe(1)
   expect(thrown[0]).toThrow('on purpose')
 })
+
+it('gives each that waits for a turn a stretch of its own, one after the other', () => {
+  const turns: (() => void)[] = []
+  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
+  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const served: number[] = []
+  for (const worker of [0, 1, 2]) {
+    const dispatch = (): void => {
+      while (!own.awaitsTurn(dispatch)) {
+        served.push(worker)
+        own.spent(0.25, source)
+      }
+    }
+    dispatch()
+  }
+  while (served.length < 12) turns.shift()!()
+  expect(served).toEqual([0, 0, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1])
+})
