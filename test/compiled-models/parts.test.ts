@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
 import { EntryLock, hasEnded, ownIdentity, Turns } from '../../src/models/compiled-models/entry-lock.ts'
 import {
@@ -222,6 +223,24 @@ describe('the identity of a process', () => {
     const [place, pid] = ownIdentity().split('.')
     expect(hasEnded(`${place}.${pid}.1`)).toBe(true) // another one had that number
   })
+
+  it.skipIf(process.platform !== 'linux')(
+    'tells whether a thread was terminated while its process goes on',
+    async () => {
+      const code = `
+        const { readFileSync, readlinkSync } = require('node:fs')
+        const id = readlinkSync('/proc/thread-self').split('/').at(-1)
+        const start = readFileSync('/proc/' + id + '/stat', 'latin1').split(') ')[1].split(' ')[19]
+        require('node:worker_threads').parentPort.postMessage(id + '.' + start)
+        setInterval(() => {}, 1000)`
+      const worker = new Worker(code, { eval: true })
+      const [thread] = (await once(worker, 'message')) as [string]
+      const identity = `${ownIdentity().split('.')[0]}.${thread}`
+      expect(hasEnded(identity)).toBe(false)
+      await worker.terminate()
+      expect(hasEnded(identity)).toBe(true)
+    },
+  )
 })
 
 describe('turns', () => {

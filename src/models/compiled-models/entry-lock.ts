@@ -4,12 +4,13 @@ import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { untilAborted } from '../../request/abort-watch.ts'
 import { hostname } from 'node:os'
+import { basename } from 'node:path'
 
 const beatEveryMs = 2000
 const lookEveryMs = 50
 
 /**
- * A lock for making an entry, held by one process at a time. It only avoids duplicate work: entries are published
+ * A lock for making an entry, held by one thread at a time. It only avoids duplicate work: entries are published
  * atomically.
  */
 export class EntryLock {
@@ -182,22 +183,39 @@ function forget(path: string): void {
 
 let own: string | undefined
 
-/** Identifies this process among all that ever had its pid, in characters that are valid in a file name. */
+/**
+ * Identifies this thread among all that ever had its number, in characters that are valid in a file name. A worker thread that is
+ * terminated leaves what it holds while its process goes on. Except on Linux: this process.
+ */
 export function ownIdentity(): string {
-  return (own ??= `${namespace()}.${process.pid}.${startOf(process.pid)}`)
+  if (own === undefined) {
+    const id = ownThread()
+    own = `${namespace()}.${id}.${startOf(id)}`
+  }
+  return own
 }
 
-/** Whether the process of an {@link ownIdentity} has ended; false if that cannot be known from here. */
+/** Whether the thread of an {@link ownIdentity} has ended; false if that cannot be known from here. */
 export function hasEnded(identity: string): boolean {
-  const [place, pid, start] = identity.split('.')
-  if (place !== namespace() || !/^\d+$/.test(pid ?? '')) return false
+  const [place, id, start] = identity.split('.')
+  if (place !== namespace() || !/^\d+$/.test(id ?? '')) return false
+  const now = startOf(Number(id))
+  if (now !== '') return now !== start
   try {
-    process.kill(Number(pid), 0)
+    process.kill(Number(id), 0)
+    return false
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return true
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
   }
-  const now = startOf(Number(pid))
-  return now !== '' && now !== start
+}
+
+/** The number of this thread, which of the main thread is that of the process. */
+function ownThread(): number {
+  try {
+    return Number(basename(readlinkSync('/proc/thread-self')))
+  } catch {
+    return process.pid
+  }
 }
 
 /** Differs after each start of the system; `null` where that cannot be known. */
@@ -218,7 +236,7 @@ function namespace(): string {
   }
 }
 
-/** Start time of a process in ticks since boot; `''` if unknown. */
+/** Start time of a process, or a thread, in ticks since boot; `''` if unknown. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
