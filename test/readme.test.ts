@@ -61,7 +61,7 @@ function run(file: string, args: string[]) {
 }
 
 const mostRequestFiles = 20
-const mostRequestLines = 6_000
+const mostRequestLines = 5_900
 
 describe('README and what it links to', () => {
   it('links to documents and headings that are there', () => {

@@ -400,12 +400,8 @@ export class InstanceUse {
   readonly #sinceMs: number
   #ranMs = 0
   #runs = 0
-  #rows = 0
-  /** Rows of all runs that gave results. */
-  get rows(): number {
-    return this.#rows
-  }
-
+  /** Of all runs that gave results. */
+  rows = 0
   /** When it was last given something, or was done with it. */
   usedAtMs: number
 
@@ -419,7 +415,7 @@ export class InstanceUse {
     this.usedAtMs = endMs
     this.#ranMs += endMs - startMs
     this.#runs++
-    this.#rows += rows
+    this.rows += rows
   }
 
   /** A run has ended without results. */
@@ -440,7 +436,7 @@ export class InstanceUse {
       name,
       worker,
       runs: this.#runs,
-      rows: this.#rows,
+      rows: this.rows,
       busyMs,
       servingMs,
       busyShare: Math.min(1, busyMs / Math.max(servingMs, 1e-3)),

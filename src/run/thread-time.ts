@@ -266,44 +266,39 @@ type Place = 'here' | 'elsewhere'
 class RunPlace {
   /** `null` for either, as there is little load or nothing to choose. */
   present: Place | null = null
-  readonly #mostRunMs: number
   #verdict: Place = 'here'
   #heldMs = firstHeldMs / 2
   #heldUntilMs = 0
   #isDoubted = false
   /** The phase of a comparison; -1 outside. */
   #phase = -1
-  readonly #rates = { here: 0, elsewhere: 0 }
+  /** By how many rows a millisecond the worker is ahead in it. */
+  #ahead = 0
   #sinceMs = 0
   #sinceRows = 0
   #busyMs = 0
-  #runs = 0
+  /** By how many there are more of them than of long ones. */
   #shortRuns = 0
 
-  /** @param mostRunMs longer ones are always elsewhere. */
-  constructor(mostRunMs: number) {
-    this.#mostRunMs = mostRunMs
-  }
-
   /**
-   * A batch has been run.
+   * See {@link InlineBudget.ran}.
    *
-   * @param rows that were run so far, in all batches.
-   * @param occupiedMs from the moment at which it was the first on its thread until its end was known.
+   * @param isShort whether it may be here.
    */
-  ran(rows: number, tookMs: number, occupiedMs: number, nowMs: number): void {
+  ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number): void {
     this.#busyMs += occupiedMs
-    this.#runs++
-    if (tookMs <= this.#mostRunMs) this.#shortRuns++
+    this.#shortRuns += isShort ? 1 : -1
     const elapsedMs = nowMs - this.#sinceMs
     if (elapsedMs < phaseMs) return
     const rate = (rows - this.#sinceRows) / elapsedMs
-    // Some take longer because their thread has to wait for a core.
-    const matters = this.#busyMs >= leastBusyShare * elapsedMs && 2 * this.#shortRuns > this.#runs
-    this.#startPhase(rows, nowMs)
+    // Some runs are long because their thread has to wait for a core.
+    const matters = this.#busyMs >= leastBusyShare * elapsedMs && this.#shortRuns > 0
+    this.#sinceMs = nowMs
+    this.#sinceRows = rows
+    this.#busyMs = this.#shortRuns = 0
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs)
-    else if (nowMs >= this.#heldUntilMs) this.#startComparison()
+    else if (nowMs >= this.#heldUntilMs) this.#phase = this.#ahead = 0
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
 
@@ -313,31 +308,17 @@ class RunPlace {
     this.#phase = -1
   }
 
-  #startPhase(rows: number, nowMs: number): void {
-    this.#sinceMs = nowMs
-    this.#sinceRows = rows
-    this.#busyMs = this.#runs = this.#shortRuns = 0
-  }
-
-  #startComparison(): void {
-    this.#phase = this.#rates.here = this.#rates.elsewhere = 0
-  }
-
   #compare(rate: number, nowMs: number): void {
-    this.#rates[phases[this.#phase]!] += rate
+    this.#ahead += phases[this.#phase] === 'here' ? -leastGain * rate : rate
     if (++this.#phase < phases.length) return
-    const { here, elsewhere } = this.#rates
-    const found: Place = elsewhere >= leastGain * here ? 'elsewhere' : 'here'
+    const found = this.#ahead >= 0 ? 'elsewhere' : 'here'
     const isOther = found !== this.#verdict
-    if (isOther && !this.#isDoubted) {
-      this.#isDoubted = true
-      return this.#startComparison()
-    }
+    this.#isDoubted = isOther && !this.#isDoubted
+    this.#phase = this.#isDoubted ? 0 : -1 // once more, or over
+    if (!this.#isDoubted) this.#verdict = found
     this.#heldMs = isOther ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
-    this.#isDoubted = false
-    this.#verdict = found
     this.#heldUntilMs = nowMs + this.#heldMs
-    this.#phase = -1
+    this.#ahead = 0
   }
 }
 
@@ -406,13 +387,8 @@ export class InlineBudget<Source extends object = object> {
    */
   allows(runMs: number, source: Source, moreWaits = false): boolean {
     const place = this.#places.get(source)?.present ?? null
-    const shared = moreWaits && place === null
-    if (
-      place === 'elsewhere' ||
-      runMs === 0 ||
-      runMs > (shared ? this.#maxMs * shareWithOthers : this.#maxMs)
-    )
-      return false
+    const mostMs = moreWaits && place === null ? this.#maxMs * shareWithOthers : this.#maxMs
+    if (place === 'elsewhere' || runMs === 0 || runMs > mostMs) return false
     const nowMs = this.#clock.nowMs()
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
@@ -436,19 +412,14 @@ export class InlineBudget<Source extends object = object> {
   /**
    * Any batch of a source has been run, here or elsewhere.
    *
-   * @param rows that it has run so far.
-   * @param occupiedMs see {@link RunPlace.ran}.
+   * @param rows that it has run so far; `null` where its place is not to be chosen.
+   * @param occupiedMs from the moment at which the batch was the first on its thread until its end was known.
    */
-  ran(source: Source, rows: number, tookMs: number, occupiedMs: number): void {
+  ran(source: Source, rows: number | null, tookMs: number, occupiedMs: number): void {
     let place = this.#places.get(source)
-    if (place === undefined) this.#places.set(source, (place = new RunPlace(this.#maxMs)))
-    if (this.#isHeld(source)) place.leave()
-    else place.ran(rows, tookMs, occupiedMs, this.#clock.nowMs())
-  }
-
-  /** Nothing is chosen for a source now, whatever was found before. */
-  forgetPlace(source: Source): void {
-    this.#places.get(source)?.leave()
+    if (place === undefined) this.#places.set(source, (place = new RunPlace()))
+    if (rows === null || this.#isHeld(source)) place.leave()
+    else place.ran(rows, tookMs <= this.#maxMs, occupiedMs, this.#clock.nowMs())
   }
 
   /** Whether all batches of a source are to be run here, one after the other. */
@@ -475,29 +446,22 @@ export class InlineBudget<Source extends object = object> {
   #stretches(tookMs: number): void {
     this.#stretchMs += tookMs
     if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
-    this.#awaitsTurn = true
-    this.#onNextTurn(this.#turned)
+    this.#askForTurn()
   }
 
   readonly #turned = (): void => {
     this.#awaitsTurn = false
     this.#stretchMs = 0
-    const resumed = [...this.#resumed]
-    this.#resumed.clear()
-    const served = resumed.filter((then) => {
-      const beforeMs = this.#stretchMs
-      try {
-        then()
-      } catch (error) {
-        // The others must go on, whatever one of them meets.
-        queueMicrotask(() => {
-          throw error
-        })
-      }
-      return this.#stretchMs > beforeMs
-    })
-    // Next time those go first for which nothing was left.
-    for (const then of served) if (this.#resumed.delete(then)) this.#resumed.add(then)
+    const [next] = this.#resumed
+    if (next === undefined) return
+    this.#resumed.delete(next)
+    if (this.#resumed.size > 0) this.#askForTurn() // one for each
+    next()
+  }
+
+  #askForTurn(): void {
+    this.#awaitsTurn = true
+    this.#onNextTurn(this.#turned)
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */

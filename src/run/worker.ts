@@ -303,9 +303,8 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
-    if (this.#inline !== null && done.source.mayBePlaced)
-      this.#inline.ran(done.source, done.source.use.rows, tookMs, occupiedMs)
-    else this.#inline?.forgetPlace(done.source)
+    const { mayBePlaced, use } = done.source
+    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs)
     this.dispatch()
     return true
   }

@@ -1,4 +1,4 @@
-import type { ReadyEstimate } from '../request/infer-request.ts'
+import type { ReadyEstimate } from '../request/participants.ts'
 import { deadlineMarginMs } from './request-queue.ts'
 import type { RunTimes } from './estimates.ts'
 

@@ -1,4 +1,5 @@
-import type { InferRequest, ReadyEstimate } from '../request/infer-request.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { ReadyEstimate } from '../request/participants.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
 import { aloneKey, type BatchLimits } from '../options/batching.ts'
 import { fullBatchRows } from './buckets.ts'

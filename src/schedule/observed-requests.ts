@@ -12,7 +12,8 @@ import type {
   RequestObservation,
 } from '../observe/request-observer.ts'
 import { Asker, Observers } from '../observe/observers.ts'
-import type { InferRequest, ParsedFeeds, Preparation } from '../request/infer-request.ts'
+import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
+import type { Preparation } from '../request/participants.ts'
 import type { Joining } from './joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 

@@ -7,12 +7,11 @@ import { RequestQueue, type QueueOwner } from './request-queue.ts'
 import { changedInput } from '../request/feeds.ts'
 import {
   type InferRequest,
-  type ReadyEstimate,
   type QueueExit,
-  type Preparation,
   PriorityLevels,
   type PriorityLevel,
 } from '../request/infer-request.ts'
+import type { ReadyEstimate, Preparation } from '../request/participants.ts'
 import { Retries, RunStops, RequestErrors } from './failures.ts'
 import type { BatchFacts, ObservedRequests } from './observed-requests.ts'
 import type { CheckedOptions } from '../options/infer-options.ts'

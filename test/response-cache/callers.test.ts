@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { InferenceError, InferOptions } from '../../src/index.ts'
 import { ownFeeds } from '../../src/features/response-cache/kept-answers.ts'
-import type { Preparation } from '../../src/request/infer-request.ts'
+import type { Preparation } from '../../src/request/participants.ts'
 import { fate, fates, SharedModel, turns } from './sharing.ts'
 
 const coalesce = { coalesce: true }

@@ -1,7 +1,8 @@
 import { queryObjects } from 'node:v8'
 import { describe, expect, it } from 'vitest'
 import type { InferenceError, ModelConfig } from '../../src/index.ts'
-import type { InferRequest, Preparation, Prepared, ReadyEstimate } from '../../src/request/infer-request.ts'
+import type { InferRequest } from '../../src/request/infer-request.ts'
+import type { Preparation, Prepared, ReadyEstimate } from '../../src/request/participants.ts'
 import { AnswerOrder } from '../../src/schedule/answer-order.ts'
 import { fate, fates, House, Served, settled } from './serving.ts'
 

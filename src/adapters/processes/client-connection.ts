@@ -4,7 +4,7 @@ import { InferenceError, invalidArgument, unreadable } from '../../errors.ts'
 import type { NativeProcesses } from '../../native/native-binding.ts'
 import { isAbortSignal, isPlainObject } from '../../options/plain-options.ts'
 import { unwatch, watch } from '../../request/abort-watch.ts'
-import { rejectCaller } from '../../request/infer-request.ts'
+import { rejectCaller } from '../../request/participants.ts'
 import { Connection, frameHeadBytes, nextTurn, type ConnectionOwner } from './connection.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import {

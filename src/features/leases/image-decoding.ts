@@ -11,13 +11,8 @@ import { type PixelArray, reusePixels, writePixels } from '../image/pixels.ts'
 import { decodeRgb } from '../image/rgb-pipeline.ts'
 import { spreadOfSumMs } from '../../schedule/answer-estimate.ts'
 import { outdatedTimes, Recent, Spread } from '../../schedule/estimates.ts'
-import type {
-  Preparation,
-  Prepared,
-  ReadyEstimate,
-  UnreadyRequest,
-  PriorityLevel,
-} from '../../request/infer-request.ts'
+import type { PriorityLevel } from '../../request/infer-request.ts'
+import type { Preparation, Prepared, ReadyEstimate, UnreadyRequest } from '../../request/participants.ts'
 import type { ModelCounts } from '../../observe/model-counts.ts'
 import type { FeedParser } from '../../request/feeds.ts'
 import {

@@ -11,9 +11,9 @@ import {
   InferRequest,
   type Answer,
   type ParsedFeeds,
-  type RunAccount,
   expiresAtMs,
 } from '../../request/infer-request.ts'
+import type { RunAccount } from '../../request/participants.ts'
 import { RequestErrors } from '../../schedule/failures.ts'
 import type { Scheduler } from '../../schedule/scheduler.ts'
 import { SplitRequest } from '../../schedule/split-request.ts'

@@ -116,7 +116,7 @@ const neverAborted = new AbortController().signal
 const sealedAtOnceBytes = 2 ** 25
 /** The first requests of a model have the processor for themselves. */
 const beforeSealingMs = 1000
-/** Between pieces of which each takes a third of a millisecond. */
+/** The rest after each piece. Hashing a piece takes a third of a millisecond. */
 const betweenPiecesMs = 1
 
 /** Notes are written one after the other, for all loads. */
@@ -147,7 +147,7 @@ export class ModelPreparation {
   readonly #trialsAhead = new Map<string, TrialAhead>()
   /** Entries that are being sealed. */
   readonly #sealing = new Set<Promise<void>>()
-  /** Aborted when somebody waits for it: then sealing does not rest. */
+  /** Aborted when somebody waits until all entries are sealed. From then on sealing takes no rests. */
   #sealInHaste = new AbortController()
 
   constructor(options: PreparationOptions) {
@@ -300,7 +300,7 @@ export class ModelPreparation {
     return (await this.#manifestOf(job, false)) ?? (await whyMissing(cache, job.madeFor))
   }
 
-  /** Resolves when the entries of all models loaded so far are sealed, which is done without rests now, or that is given up. */
+  /** Resolves when the entries of all models loaded so far are sealed, or that is given up. From now on sealing takes no rests. */
   async sealed(): Promise<void> {
     const sealing = [...this.#sealing]
     this.#sealInHaste.abort()
