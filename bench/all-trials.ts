@@ -11,6 +11,7 @@ import { firstLoad } from './trials/first-load.ts'
 import { idle } from './trials/idle.ts'
 import { imageOverload } from './trials/image-overload.ts'
 import { inspectorTrial } from './trials/inspector.ts'
+import { instances } from './trials/instances.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { keptMemory } from './trials/kept-memory.ts'
 import { latency } from './trials/latency.ts'
@@ -52,6 +53,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   'event-loop': eventLoop,
   jobs: jobsTrial,
   sessions,
+  instances,
   start,
   'first-load': firstLoad,
   'warm-load': warmLoad,

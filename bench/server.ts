@@ -21,11 +21,12 @@ export async function openServer(side: Side): Promise<Server> {
 function ourServer(side: OurSide): Server {
   let engine = new InferenceEngine(ourSides[side])
   return {
-    async load({ model: { path }, intraOpNumThreads, maxBatchSize, kind, plugin }) {
+    async load({ model: { path }, intraOpNumThreads, instances, maxBatchSize, kind, plugin }) {
       if (plugin !== undefined) engine = new InferenceEngine({ ...ourSides[side], providers: { plugin } })
       const loaded = await engine.load(path, {
         path,
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+        ...(instances === undefined ? {} : { instanceGroup: [{ kind: 'cpu', count: instances }] }),
         ...(kind === undefined ? {} : { instanceGroup: [{ kind }] }),
         ...(plugin === undefined ? {} : { instanceGroup: [{ kind: 'plugin' }] }),
         ...(intraOpNumThreads === undefined ? {} : { sessionOptions: { intraOpNumThreads } }),

@@ -23,6 +23,8 @@ export type Side = OurSide | 'plain' | 'batcher' | 'dataloader' | 'piscina'
 export interface LoadSettings {
   readonly model: BenchModel
   readonly intraOpNumThreads?: number
+  /** Ours only, on the CPU. Default: 1. */
+  readonly instances?: number
   /** Of those that join requests. */
   readonly maxBatchSize?: number
   /** Of the sides without us: how long ONNX Runtime's threads spin before they sleep. Default: as it comes, which is a millisecond or so. */

@@ -142,14 +142,14 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     slot.layouts[index] = std::move(layout);
   }
 
-  // (slotId, layoutIndex, apart?)
+  // (slotId, layoutIndex, isLone, apart?)
   void submit(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const auto index = info[1].As<Napi::Number>().Uint32Value();
     ort::ValueCopies apart;
-    if (info[2].IsArray()) apart = valuesFrom(info[2]);
+    if (info[3].IsArray()) apart = valuesFrom(info[3]);
     const Layout& layout = layoutOf(slotId, index);
-    loop_->submit(slotId, layout.run, std::move(apart), layout.fault);
+    loop_->submit(slotId, layout.run, std::move(apart), layout.fault, info[2].ToBoolean());
   }
 
   // (slotId, layoutIndex): runs a batch on the calling thread and hands its completion to the hub, which is not woken; false

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
 import { LoopDelayProbe, type LoopDelay } from '../loop-delay.ts'
+import { pssBytes } from '../memory.ts'
 import { feedsFor, openServer } from '../server.ts'
 import type { LoadSettings, Side } from '../side.ts'
 
@@ -22,6 +23,8 @@ export interface ClosedLoopResult {
   /** What the process computed for a row, all its threads together; left out where that is not told. */
   readonly cpuUsPerRow?: number
   readonly meanBatchRows: number
+  /** What the process has when all is answered; left out where that is not told. */
+  readonly pssBytes?: number
   /** Of the callers' event loop. */
   readonly loopDelay: LoopDelay
 }
@@ -79,6 +82,7 @@ const result: ClosedLoopResult = {
   cpuUsPerRow:
     (last.cpu.user + last.cpu.system - first.cpu.user - first.cpu.system) / (last.rows - first.rows),
   meanBatchRows: loaded.meanBatchRows(),
+  pssBytes: pssBytes(process.pid),
   loopDelay,
 }
 await server.close()

@@ -74,15 +74,15 @@ std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const
   return slot_.bytes.get() + place.offset;
 }
 
-ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart) {
+ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, bool isLone) {
   const OrtLibrary& library = session_->library;
   const std::vector<Owned<OrtValue>> brought = bring(apart);
   bool places = fits_;
   for (;;) {
     const std::uint64_t mark = nextMark();
     const bool lent = lend(places, mark);
-    OrtStatus* status = library.api.Run(session_->get(), options, inputNames_.data(), feeds_.data(), feeds_.size(),
-                                        outputNames_.data(), outputs_.size(), results_.data());
+    OrtStatus* status = library.api.Run(isLone ? session_->lone() : session_->get(), options, inputNames_.data(), feeds_.data(),
+                                        feeds_.size(), outputNames_.data(), outputs_.size(), results_.data());
     const std::vector<Owned<OrtValue>> given = takeGiven();
     if (status != nullptr && lent && tellsOfSize(library.api.GetErrorMessage(status))) {
       library.api.ReleaseStatus(status);

@@ -41,12 +41,14 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
   add(std::move(job));
 }
 
-void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart, std::string fault) {
+void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart, std::string fault,
+                     bool isLone) {
   Job job;
   job.id = {true, slotId};
   job.run = std::move(run);
   job.apart = std::move(apart);
   job.fault = std::move(fault);
+  job.isLone = isLone;
   add(std::move(job));
 }
 
@@ -226,7 +228,7 @@ void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {
     const InsideRuntime inside;
     if (job.work) job.work(done);
     else if (job.run == nullptr) throw OrtError(job.fault);
-    else done.outputs = job.run->run(options.of(job.run->session()), job.apart);
+    else done.outputs = job.run->run(options.of(job.run->session()), job.apart, job.isLone);
   } catch (const std::exception& error) {
     done.failed = true;
     done.error = error.what();

@@ -48,6 +48,8 @@ class Session {
   const std::string path;    // '' for bytes
 
   OrtSession* get() const { return session_.get(); }
+  // The same model on more threads, for a run that has the cores for itself; where there is none, the session itself.
+  OrtSession* lone() const { return lone_ != nullptr ? lone_.get() : get(); }
 
   // What was found out of it, by whoever has it: '' for what is not known.
   std::string note(const std::string& key) {
@@ -66,6 +68,7 @@ class Session {
 
  private:
   Owned<OrtSession> session_;
+  Owned<OrtSession> lone_;
   std::unique_ptr<std::atomic<bool>[]> aliases_;
   std::mutex notesMutex_;  // of what follows
   std::map<std::string, std::string> notes_;

@@ -31,6 +31,7 @@ OrtStatus* open(std::string model, const OrtSessionOptions* options, OrtSession*
   ++fakeOrtCounts.opened;
   model = model.substr(model.find_last_of('/') + 1);
   if (model == "broken") return failure("the model is broken");
+  if (model == "few-threads" && options->threads > 2) return failure("there are no more threads");
   if (model == "slow-to-open") std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (model == "never-open") {
     ++fakeOrtCounts.opening;
@@ -40,6 +41,7 @@ OrtStatus* open(std::string model, const OrtSessionOptions* options, OrtSession*
   }
   ++fakeOrtCounts.sessions;
   *out = new OrtSession{model, {}};
+  (*out)->threads = options == nullptr ? 0 : options->threads;
   return nullptr;
 }
 OrtStatus* CreateSession(const OrtEnv*, const OrtPathChar* path, const OrtSessionOptions* options, OrtSession** out) {
@@ -104,6 +106,7 @@ OrtStatus* Run(OrtSession* session, const OrtRunOptions* options, const char* co
   session->arenaBytes += 64;
   ++fakeOrtCounts.running;
   ++fakeOrtCounts.runs;
+  fakeOrtCounts.threads = session->threads;
   OrtStatus* status = run(*session, options, *inputs[0], outputs[0]);
   --fakeOrtCounts.running;
   return status;
@@ -129,7 +132,10 @@ OrtStatus* SetSessionLogId(OrtSessionOptions*, const char*) { return nullptr; }
 OrtStatus* SetSessionLogVerbosityLevel(OrtSessionOptions*, int) { return nullptr; }
 OrtStatus* SetSessionLogSeverityLevel(OrtSessionOptions*, int) { return nullptr; }
 OrtStatus* SetSessionGraphOptimizationLevel(OrtSessionOptions*, int) { return nullptr; }
-OrtStatus* SetIntraOpNumThreads(OrtSessionOptions*, int) { return nullptr; }
+OrtStatus* SetIntraOpNumThreads(OrtSessionOptions* options, int threads) {
+  options->threads = threads;
+  return nullptr;
+}
 OrtStatus* SetInterOpNumThreads(OrtSessionOptions*, int) { return nullptr; }
 OrtStatus* AddFreeDimensionOverrideByName(OrtSessionOptions*, const char*, std::int64_t) { return nullptr; }
 OrtStatus* AddSessionConfigEntry(OrtSessionOptions*, const char*, const char*) { return nullptr; }

@@ -9,6 +9,7 @@
 // | nothing    | the same                                            | gives no y                                              |
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
+// | few-threads | as plus-one, and is not opened with more than 2 threads |                                             |
 // | never-open | opens until that is cancelled                       |                                                         |
 // | until-stopped | as plus-one                                       | as plus-one, and fails when it is told to stop          |
 // | reverse    | x string [N], y string [N]                          | y are x from the last to the first                      |
@@ -28,6 +29,7 @@
 struct FakeOrtCounts {
   std::atomic<int> allocators{0}, sessions{0}, values{0}, statuses{0}, runOptions{0}, sessionOptions{0}, infos{0};
   std::atomic<int> opened{0}, opening{0}, runs{0}, running{0};
+  std::atomic<int> threads{0};      // of the last run
   std::atomic<int> failAt{-1};      // the place of the entry that fails; -1 for none
   std::atomic<int> apiVersion{24};  // the newest that there is
   std::string set;                  // some of what was set, as text

@@ -25,6 +25,7 @@ struct OrtMapInfo {};
 struct OrtOptionalInfo {};
 struct OrtSessionOptions {
   std::atomic<bool> cancelled{false};
+  int threads = 0;
 };
 struct OrtRunOptions {
   std::atomic<bool> terminate{false};
@@ -33,6 +34,7 @@ struct OrtRunOptions {
 struct OrtSession {
   std::string model;
   std::atomic<int> arenaBytes{0};
+  int threads = 0;
 };
 struct OrtAllocator {
   const OrtSession* session = nullptr;

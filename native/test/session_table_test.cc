@@ -30,8 +30,27 @@ class SessionTableTest : public FakeOrtTest {
   }
 
   SessionTable table;
+  TestSlot slot;
   const std::filesystem::path folder = std::filesystem::u8path(testing::TempDir()) / ("zerohop-" + std::to_string(getpid()));
 };
+
+TEST_F(SessionTableTest, OpensTheModelASecondTimeForRunsThatAreAlone) {
+  const auto session = get(file("plus-one"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+  EXPECT_EQ(counts.sessions, 2);
+  const auto run = slot.prepare(session);
+  ValueCopies none;
+  run->run(nullptr, none);
+  EXPECT_EQ(counts.threads, 1);
+  run->run(nullptr, none, true);
+  EXPECT_EQ(counts.threads, 4);
+}
+
+TEST_F(SessionTableTest, DoesWithoutTheSecondWhereItCannotBeOpened) {
+  const auto session = get(file("few-threads"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+  ValueCopies none;
+  slot.prepare(session)->run(nullptr, none, true);
+  EXPECT_EQ(counts.threads, 1);
+}
 
 TEST_F(SessionTableTest, GivesTheSameSessionForTheSameFileAndSettings) {
   const ModelSource source = file("plus-one");

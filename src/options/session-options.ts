@@ -260,6 +260,8 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
+  /** Threads for a batch that is alone, more than `intraOpNumThreads`. Default: it has no more than others. */
+  readonly loneThreads?: number
   /** For a function: how it is opened. Such a session has no other options. */
   readonly function?: FunctionSource
 }
@@ -286,6 +288,8 @@ export interface Placement {
   readonly gpu: number
   /** Threads per run. */
   readonly intraOpNumThreads: number
+  /** Threads of a run that is the only one, where instances have only a part of the cores each. */
+  readonly loneThreads?: number
 }
 
 /** The CUDA device of an instance, for which its staging memory is page-locked; `null` for none. */
@@ -339,6 +343,14 @@ export function sessionOptions(
     ...(Object.keys(config.runEntries).length > 0 && { runEntries: config.runEntries }),
     overridden: namedInputs(config),
   }
+}
+
+/** The option of a session for its batches that are alone: none where they have the same threads, or the application said how many. */
+export function loneThreads(
+  { sessionOptions: { intraOpNumThreads: given } }: Pick<ResolvedConfig, 'sessionOptions'>,
+  { intraOpNumThreads, loneThreads = 0 }: Placement,
+): Pick<OpenOptions, 'loneThreads'> {
+  return given === undefined && loneThreads > intraOpNumThreads ? { loneThreads } : {}
 }
 
 /** All inputs that a configuration names. Among initializers, only those are inputs of requests. */

@@ -142,7 +142,9 @@ export class Devices {
     for (const { kind, group, gpu, device, maxWorkers } of seats) {
       const worker = this.#pool(device, maxWorkers).leastOccupied(taken, aside ? leaving : [])
       taken.add(worker)
-      place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 }, group)
+      const threads = usesCores(kind) ? intraOpNumThreads : 1
+      const loneThreads = kind === 'cpu' ? this.#options.cores : threads
+      place(worker, { kind, gpu, intraOpNumThreads: threads, loneThreads }, group)
     }
     await startAll(taken)
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)

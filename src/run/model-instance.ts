@@ -1,5 +1,5 @@
 import type { MailedValue } from '../tensor/values.ts'
-import type { RunTimestamps } from './executors/executor.ts'
+import type { Executor, RunTimestamps } from './executors/executor.ts'
 import type { MailedOutputs, RowFailures, Batch } from '../schedule/batch.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Worker } from './worker.ts'
@@ -23,6 +23,8 @@ export interface PreparedBatch {
   readonly isExclusive: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
+  /** See {@link Executor.submit}. */
+  readonly isLone: boolean
 }
 
 /** What a {@link ModelInstance} is made of. */
@@ -51,6 +53,7 @@ export class ModelInstance implements Instance {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
+  readonly #loneRuns = new LoneRuns()
   /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
   readonly use: InstanceUse
@@ -104,7 +107,7 @@ export class ModelInstance implements Instance {
       if (batch === null) return this.#scheduler.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()
       try {
-        return this.#prepare(slot, batch)
+        return this.#prepare(slot, batch, idle)
       } catch (error) {
         // Memory for the batch could not be had, say: this batch fails, the next may not.
         this.#reuse(slot)
@@ -173,6 +176,7 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
+    if (slot.isAlone && !inline) this.#loneRuns.ran(slot.rows, slot.isLone, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.takenAtMs,
@@ -245,7 +249,7 @@ export class ModelInstance implements Instance {
     this.#free.length = 0
   }
 
-  #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
+  #prepare(slot: StagingSlot, batch: Batch, isNext: boolean): PreparedBatch {
     const scheduler = this.#scheduler
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
     slot.takenAtMs = this.use.usedAtMs = scheduler.clock.nowMs()
@@ -270,6 +274,13 @@ export class ModelInstance implements Instance {
     this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
+    slot.isAlone =
+      isNext &&
+      scheduler.instances.size > 1 &&
+      requests.length === 1 && // the memory of a large batch would be taken a second time
+      !scheduler.hasWaiting &&
+      this.#othersIdle
+    slot.isLone = slot.isAlone && this.#loneRuns.takes(rows)
     return {
       slotId: slot.id,
       layoutIndex: layout.index,
@@ -277,7 +288,14 @@ export class ModelInstance implements Instance {
       runMs,
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
+      isLone: slot.isLone,
     }
+  }
+
+  /** Whether the other instances and their workers have nothing to do. */
+  get #othersIdle(): boolean {
+    for (const instance of this.#scheduler.instances) if (instance !== this && !instance.idle) return false
+    return true
   }
 
   #addSlot(): void {
@@ -391,6 +409,52 @@ export class LargeSlots {
       else nextMs = Math.min(nextMs, leftMs > 0 ? leftMs : keptMs)
     }
     if (nextMs !== Infinity) this.#timer = this.#clock.setTimer(this.#look, nextMs)
+  }
+}
+
+/** Sizes of batches of which it is known which threads are faster; those tried first go first. */
+const mostSizes = 64
+/** After how many runs of a size the slower threads are tried again, at the latest. */
+const mostRunsUntried = 512
+
+/** How long runs of a size take that are alone, on all cores and on the instance's share: their mean on the faster ones, the last one on the others. */
+interface LoneTimes {
+  runs: number
+  allCoresMs: number
+  ownMs: number
+}
+
+/**
+ * Which threads a batch is to have that is alone: all, or its instance's share. All are faster, but not on a busy machine, nor for a
+ * graph without a parallel part. So both are tried, ever more seldom.
+ */
+class LoneRuns {
+  readonly #sizes = new Map<number, LoneTimes>()
+
+  /** Whether a batch of so many rows is to have all cores. */
+  takes(rows: number): boolean {
+    const times = this.#sizes.get(rows)
+    if (times === undefined) return true
+    const { runs, allCoresMs, ownMs } = times
+    const triesOther = runs < mostRunsUntried ? (runs & (runs - 1)) === 0 : runs % mostRunsUntried === 0
+    return allCoresMs <= ownMs !== triesOther
+  }
+
+  ran(rows: number, onAllCores: boolean, ms: number): void {
+    const times = this.#sizes.get(rows)
+    if (times === undefined) {
+      if (this.#sizes.size === mostSizes) this.#sizes.delete(this.#sizes.keys().next().value!)
+      this.#sizes.set(rows, {
+        runs: 1,
+        allCoresMs: onAllCores ? ms : 0,
+        ownMs: onAllCores ? Infinity : ms,
+      })
+      return
+    }
+    times.runs++
+    const of = onAllCores ? 'allCoresMs' : 'ownMs'
+    const isFaster = onAllCores === times.allCoresMs <= times.ownMs
+    times[of] = isFaster ? times[of] + (ms - times[of]) / 4 : ms
   }
 }
 

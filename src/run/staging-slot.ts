@@ -79,6 +79,10 @@ export class StagingSlot {
   leasedCopied = 0
   /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
   takenAtMs = 0
+  /** Whether no other batch of the model ran or waited when it was taken. */
+  isAlone = false
+  /** Whether it was to have all cores for that. */
+  isLone = false
   gatheredAtMs = 0
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {

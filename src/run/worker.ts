@@ -240,7 +240,7 @@ export class Worker {
   #submit(
     executor: Executor,
     source: ModelInstance,
-    { slotId, layoutIndex, mailed, runMs, isExclusive, elsewhere }: PreparedBatch,
+    { slotId, layoutIndex, mailed, runMs, isExclusive, elsewhere, isLone }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
@@ -253,7 +253,7 @@ export class Worker {
       this.#inline?.allows(runMs, source, source.hasWaiting)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
-      executor.submit(slotId, layoutIndex, mailed)
+      executor.submit(slotId, layoutIndex, mailed, isLone)
     } catch (error) {
       const nowMs = this.#clock.nowMs() // there was no memory for its inputs, say
       const times = { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }

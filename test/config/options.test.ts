@@ -13,7 +13,7 @@ import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { checkLoadOptions } from '../../src/options/method-options.ts'
 import { checkBatchSizes, resolveConfig } from '../../src/options/model-config.ts'
 import { resolvePipelineConfig } from '../../src/options/pipeline-config.ts'
-import { sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
+import { loneThreads, sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
 
 describe('a preferred batch size above maxBatchSize', () => {
   const dynamicBatching = { preferredBatchSize: [8, 64] }
@@ -324,6 +324,24 @@ const extraOf = (extra: unknown, ortVersion = '1.30.0') =>
   }).extra
 const spinning = 'session.intra_op.allow_spinning'
 const spinUs = 'session.intra_op.spin_duration_us'
+
+describe('a batch that is alone', () => {
+  const lone = (options: object, of: number) =>
+    loneThreads(resolveConfig('m', { path: 'm.onnx', sessionOptions: options }), {
+      ...placement,
+      loneThreads: of,
+    })
+
+  it('has all cores where instances have a part of them', () => {
+    expect(lone({}, 4)).toEqual({ loneThreads: 4 })
+    expect(lone({}, 2)).toEqual({})
+    expect(loneThreads(resolveConfig('m', { path: 'm.onnx' }), placement)).toEqual({})
+  })
+
+  it('has the threads that the application gives to each run', () => {
+    expect(lone({ intraOpNumThreads: 1 }, 4)).toEqual({})
+  })
+})
 
 describe('sessionOptions.extra', () => {
   it.each([

@@ -16,6 +16,8 @@ import { libraryCarrier } from '../../src/tensor/metadata.ts'
 interface Cell {
   readonly slotId: number
   readonly layoutIndex: number
+  /** Whether it is to have all cores. */
+  readonly isLone: boolean
   claimed: boolean
 }
 
@@ -84,12 +86,12 @@ export class FakeExecutor implements Executor {
     this.#slots.get(slotId)!.layouts[layoutIndex] = layout
   }
 
-  submit(slotId: number, layoutIndex: number): void {
+  submit(slotId: number, layoutIndex: number, _mailed: unknown, isLone = false): void {
     if (this.cells.length === 2) throw new Error('more was dispatched than there are cells')
     if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined)
       throw new Error(`slot ${slotId} is not known here`)
     if (this.#threads.noMemory) throw new Error('there is no memory for an input')
-    this.cells.push({ slotId, layoutIndex, claimed: false })
+    this.cells.push({ slotId, layoutIndex, isLone, claimed: false })
   }
 
   revoke(slotId: number): boolean {

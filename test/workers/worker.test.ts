@@ -48,6 +48,7 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   runMs: 0,
   isExclusive: false,
   elsewhere: false,
+  isLone: false,
   ...members,
 })
 

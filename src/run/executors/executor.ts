@@ -121,8 +121,18 @@ export interface Executor {
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Of an executor whose runs may ask for others: the observed request that the next batch of a slot is for; `null` where no observer watches. */
   runsFor?(slotId: number, asker: object | null): void
-  /** Dispatches a batch. `mailed`: inputs that do not lie in the slot. */
-  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
+  /**
+   * Dispatches a batch.
+   *
+   * @param mailed inputs that do not lie in the slot.
+   * @param isLone whether it is to have all cores, where the session can: no other batch of its model runs or waits.
+   */
+  submit(
+    slotId: number,
+    layoutIndex: number,
+    mailed: readonly (MailedValue | null)[] | null,
+    isLone: boolean,
+  ): void
   /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
   listen?(): void
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */

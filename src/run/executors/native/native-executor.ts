@@ -202,9 +202,14 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     this.#loop.defineLayout(slotId, layoutIndex, placed(inputs, own, undefined), places)
   }
 
-  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
-    if (mailed === null) this.#loop.submit(slotId, layoutIndex)
-    else this.#loop.submit(slotId, layoutIndex, placed(mailed, this.#placesOf(slotId).inputs, null))
+  submit(
+    slotId: number,
+    layoutIndex: number,
+    mailed: readonly (MailedValue | null)[] | null,
+    isLone: boolean,
+  ): void {
+    if (mailed === null) this.#loop.submit(slotId, layoutIndex, isLone)
+    else this.#loop.submit(slotId, layoutIndex, isLone, placed(mailed, this.#placesOf(slotId).inputs, null))
   }
 
   runHere(slotId: number, layoutIndex: number): boolean {
