@@ -30,6 +30,13 @@ Napi::Function CompletionHub::define(Napi::Env env) {
 CompletionHub::CompletionHub(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsFunction()) throw Napi::TypeError::New(env, "wake: expected a function");
+  if (!info[1].IsTypedArray() || info[1].As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) {
+    throw Napi::TypeError::New(env, "into: expected a Float64Array");
+  }
+  auto into = info[1].As<Napi::Float64Array>();
+  into_ = Napi::Persistent(into);
+  numbers_ = into.Data();
+  room_ = into.ElementLength() / kNumbers;
   const napi_status status =
       napi_create_threadsafe_function(env, info[0], nullptr, Napi::String::New(env, "zerohop:completions"), 0, 1, nullptr,
                                       nullptr, nullptr, callWake, &wake_);
@@ -55,19 +62,13 @@ void CompletionHub::close(void* self) {
 }
 
 Napi::Value CompletionHub::take(const Napi::CallbackInfo& info) {
-  const Napi::TypedArray array = info[0].As<Napi::TypedArray>();
-  if (!info[0].IsTypedArray() || array.TypedArrayType() != napi_float64_array) {
-    throw Napi::TypeError::New(info.Env(), "into: expected a Float64Array");
-  }
-  Napi::Float64Array into = info[0].As<Napi::Float64Array>();
-  const std::size_t room = into.ElementLength() / kNumbers;
-  double* numbers = into.Data();
+  double* numbers = numbers_;
   if (at_ == taken_.size()) {
     queue_->drain(taken_);
     at_ = 0;
   }
   std::size_t count = 0;
-  for (; count < room && at_ < taken_.size(); ++count, ++at_) {
+  for (; count < room_ && at_ < taken_.size(); ++count, ++at_) {
     Completion& each = taken_[at_];
     const bool detailed = each.failed || !each.outputs.empty() || each.session != nullptr;
     const double values[kNumbers] = {static_cast<double>(each.loopId), static_cast<double>(each.kind),

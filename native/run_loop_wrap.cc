@@ -149,7 +149,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     ort::ValueCopies apart;
     if (info[3].IsArray()) apart = valuesFrom(info[3]);
     const Layout& layout = layoutOf(slotId, index);
-    loop_->submit(slotId, layout.run, std::move(apart), layout.fault, info[2].ToBoolean());
+    loop_->submit(slotId, layout.run, std::move(apart), layout.fault, info[2].As<Napi::Boolean>().Value());
   }
 
   // (slotId, layoutIndex): runs a batch on the calling thread and hands its completion to the hub, which is not woken; false

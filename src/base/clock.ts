@@ -7,9 +7,11 @@ export interface Clock {
   clearTimer(timer: unknown): void
 }
 
+const ownPerformance = performance // the global is looked up, and made by a getter, each time
+
 /** The real clock: `performance.now`, and timers that do not keep the event loop alive. */
 export const systemClock: Clock = {
-  nowMs: () => performance.now(),
+  nowMs: () => ownPerformance.now(),
   // Node drops the fraction: the timer would fire early and have to be set again.
   setTimer: (callback, delayMs) => setTimeout(callback, Math.ceil(delayMs)).unref(),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
@@ -54,6 +56,8 @@ export class Alarm {
   }
 }
 
+const resolved = Promise.resolve()
+
 /**
  * Keeps the event loop alive while something is awaited. `Atomics.waitAsync` does not, and a worker thread
  * must not stay alive while idle. A message port that receives nothing has exactly this effect. It is made by
@@ -62,6 +66,7 @@ export class Alarm {
 export class KeepAlive {
   readonly #port = new MessageChannel().port1
   #holds = 0
+  #isRef = false
   /** Called when waiting begins. */
   onHeld: () => void = () => {}
 
@@ -76,12 +81,20 @@ export class KeepAlive {
 
   enter(): void {
     if (this.#holds++ > 0) return
-    this.#port.ref()
+    if (!this.#isRef) this.#port.ref()
+    this.#isRef = true
     this.onHeld()
   }
 
   leave(): void {
-    if (--this.#holds === 0) this.#port.unref()
+    // A caller that has its answer may ask again at once.
+    if (--this.#holds === 0) void resolved.then(this.#letGo)
+  }
+
+  readonly #letGo = (): void => {
+    if (this.#holds > 0 || !this.#isRef) return
+    this.#isRef = false
+    this.#port.unref()
   }
 
   /** Closes the port, which otherwise lives on. Nothing may be awaited any more. */
@@ -125,7 +138,7 @@ export class InFlight {
     this.#busy = busy
     if (busy) return this.#keepAlive.enter()
     this.#keepAlive.leave()
-    for (const resolve of this.#onDrained.splice(0)) resolve()
+    if (this.#onDrained.length > 0) for (const resolve of this.#onDrained.splice(0)) resolve()
   }
 
   /** Resolves when no request waits and no batch runs. */

@@ -179,8 +179,11 @@ export interface NativeCompletionDetails {
 
 /** What loops have done, on its way to the isolate that made it. */
 export interface NativeCompletionHub {
-  /** Writes loop, kind, slot or question, start, start and end of the run, and whether there are details, of as many as fit; returns their count. */
-  take(into: Float64Array): number
+  /**
+   * Writes loop, kind, slot or question, start, start and end of the run, and whether there are details, of as many as fit into the array
+   * that it was made with; returns their count.
+   */
+  take(): number
   /** Of the next that was taken with details. */
   takeDetails(): NativeCompletionDetails
 }
@@ -262,7 +265,7 @@ interface NativeRuns {
   threadCpuMs(): number
   /** The process is about to end: loops that were told to stop are waited for, here and as their threads end, for 100 ms at most. */
   noteExit(): void
-  readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
+  readonly CompletionHub: new (wake: () => void, into: Float64Array) => NativeCompletionHub
   readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop
 }
 

@@ -1,7 +1,10 @@
+import { isPromise } from 'node:util/types'
 import { nearestName } from '../base/nearest-name.ts'
 import { listNames } from '../errors.ts'
 import { shownShape, type TensorMetadata } from '../tensor/metadata.ts'
-import { isRawType, storageOf, type ElementType } from '../tensor/tensor.ts'
+import { isRawType, isTensorLike, storageOf, type ElementType } from '../tensor/tensor.ts'
+import type { Filled } from './infer-request.ts'
+import { maxParts } from './split.ts'
 
 // What is said of feeds that do not fit.
 
@@ -48,7 +51,7 @@ export function imageHint({ shape }: TensorMetadata, data: unknown): string {
 }
 
 /** A hint that lists the inputs of a model. */
-export function inputsHint(names: readonly string[], filled: readonly string[] | null): string {
+function inputsHint(names: readonly string[], filled: readonly string[] | null): string {
   const listed = names.map((name) => `'${name}'`).join(', ') || '(none)'
   return `The model's inputs are ${listed}${filled === null ? '' : `, of which its sequence fills ${listNames(filled)}`}`
 }
@@ -63,7 +66,7 @@ const mostCompared = 10
  * @param hasOthers whether other inputs were given.
  * @param all as {@link inputsHint} says.
  */
-export function missingHint(
+function missingHint(
   missing: string,
   unknown: readonly string[],
   hasOthers: boolean,
@@ -76,4 +79,89 @@ export function missingHint(
   return hasOthers && unknown.length === 0
     ? `${all}; those that the model can do without are to be listed in its optionalInputs`
     : all
+}
+
+export const anObject = 'an object of inputs by name'
+
+/** What does not fit, what was expected and what was received. */
+export interface WrongFeeds {
+  readonly name: string
+  readonly expected: string
+  readonly received: unknown
+  readonly hint?: string
+  readonly meant?: string | null
+}
+
+/** What is wrong with the names of feeds of which one is missing, or none is an input; `null` where they are all right after all. */
+export function wrongNames(
+  feeds: object,
+  inputs: readonly { readonly name: string; readonly nullable: boolean }[],
+  found: {
+    readonly missing: string | null
+    /** Inputs that are given. */
+    readonly present: number
+    readonly filled: Filled | null
+    readonly bySequence: ReadonlySet<string>
+  },
+): WrongFeeds | null {
+  const { missing, present, filled, bySequence } = found
+  const all = inputs.map(({ name }) => name)
+  const names = all.filter((name) => filled === null || !Object.hasOwn(filled, name))
+  const given = feeds as Record<string, unknown>
+  const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && given[name] !== undefined)
+  const hint = inputsHint(all, filled === null ? null : Object.keys(filled))
+  if (missing !== null && (isTensorLike(feeds) || isPromise(feeds)))
+    return { name: 'feeds', expected: anObject, received: feeds }
+  if (missing !== null) {
+    return {
+      name: `input '${missing}'`,
+      expected: 'to be given',
+      received: unknown.length > 0 ? unknown : undefined,
+      hint: missingHint(missing, unknown, present > 0, bySequence.has(missing), hint),
+    }
+  }
+  const [other] = unknown
+  if (other !== undefined) {
+    const meant = nearestName(other, names)
+    return { name: `input '${other}'`, expected: 'an input of the model', received: other, hint, meant }
+  }
+  const needsOne = present === 0 && filled === null && !inputs.every(({ nullable }) => nullable)
+  return needsOne ? { name: 'feeds', expected: 'at least one input', received: feeds, hint } : null
+}
+
+/** More rows than are run, which are refused before any data are looked at; `null` for no more. */
+export function tooManyRows(
+  input: string,
+  rows: number,
+  maxBatchSize: number,
+  split: boolean,
+): WrongFeeds | null {
+  if (split) return tooManyParts(input, rows, maxBatchSize, maxParts, 'rows')
+  const hint =
+    'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
+  return {
+    name: `input '${input}'`,
+    expected: `at most ${maxBatchSize} rows (maxBatchSize)`,
+    received: rows,
+    hint,
+  }
+}
+
+/** More rows than so many parts have; `null` for no more. */
+export function tooManyParts(
+  input: string,
+  rows: number,
+  maxBatchSize: number,
+  mostParts: number,
+  what: string,
+): WrongFeeds | null {
+  const maxRows = maxBatchSize * mostParts
+  if (rows <= maxRows) return null
+  const expected = `at most ${maxRows} ${what} (${mostParts} parts of maxBatchSize ${maxBatchSize})`
+  return {
+    name: `input '${input}'`,
+    expected,
+    received: rows,
+    hint: 'Send it as several requests, or raise maxBatchSize',
+  }
 }

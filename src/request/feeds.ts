@@ -1,5 +1,3 @@
-import { isPromise } from 'node:util/types'
-import { nearestName } from '../base/nearest-name.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
@@ -27,11 +25,21 @@ import {
 } from '../tensor/tensor.ts'
 import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
 import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
-import { arrayName, imageHint, inputsHint, missingHint, rowsHint, shownDims } from './feed-words.ts'
+import {
+  anObject,
+  arrayName,
+  imageHint,
+  rowsHint,
+  shownDims,
+  tooManyParts,
+  tooManyRows,
+  wrongNames,
+  type WrongFeeds,
+} from './feed-words.ts'
 import { MadeTensors } from './made-tensors.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
-import { maxEmptyParts, maxParts } from './split.ts'
+import { maxEmptyParts } from './split.ts'
 import { StructuredReader } from './structured-reader.ts'
 
 /** What a model's configuration says of its feeds. */
@@ -222,7 +230,7 @@ export class FeedParser {
           if (filled !== null && rows !== 1 && (this.#limited || this.rowBuckets === null))
             throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
           if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow)))
-            this.#checkRows(first, rows, split)
+            this.#refuse(tooManyRows(first, rows, this.#maxBatchSize, split))
         } else if (inputRows !== rows) {
           if (this.#limited)
             throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
@@ -240,7 +248,7 @@ export class FeedParser {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize)
-      this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
+      this.#refuse(tooManyParts(first, rows, this.#maxBatchSize, maxEmptyParts, 'rows without any element'))
     const bucketKey = this.#bucketKey(rows, data, dims)
     if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1)))
       return wholeRequest(this.#metadata, data, dims, () => rows)
@@ -263,7 +271,7 @@ export class FeedParser {
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
   #values(feeds: unknown, filled: Filled | null): unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
-      throw this.#noObject(feeds)
+      throw this.#invalid('feeds', anObject, feeds)
     const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
     let present = 0
     let missing: string | null = null
@@ -283,56 +291,10 @@ export class FeedParser {
     let given = 0
     for (const _ in feeds) given++
     if (missing !== null || given > present || (present === 0 && filled === null))
-      this.#checkNames(feeds as Record<string, unknown>, missing, present, filled)
-    return values
-  }
-
-  #checkNames(
-    feeds: Record<string, unknown>,
-    missing: string | null,
-    present: number,
-    filled: Filled | null,
-  ): void {
-    const names = this.#inputs.flatMap(({ name }) =>
-      filled !== null && Object.hasOwn(filled, name) ? [] : [name],
-    )
-    const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const ownNames = this.#inputs.map(({ name }) => name)
-    const all = inputsHint(ownNames, filled === null ? null : Object.keys(filled))
-    if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
-    if (missing !== null) {
-      throw this.#invalid(
-        `input '${missing}'`,
-        'to be given',
-        unknown.length > 0 ? unknown : undefined,
-        missingHint(missing, unknown, present > 0, this.#bySequence.has(missing), all),
+      this.#refuse(
+        wrongNames(feeds, this.#inputs, { missing, present, filled, bySequence: this.#bySequence }),
       )
-    }
-    const [other = ''] = unknown
-    const meant = nearestName(other, names)
-    if (unknown.length > 0)
-      throw this.#invalid(`input '${other}'`, 'an input of the model', other, all, meant)
-    if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable))
-      throw this.#invalid('feeds', 'at least one input', feeds, all)
-  }
-
-  /** More rows than are run are refused before any data are looked at. */
-  #checkRows(input: string, rows: number, split: boolean): void {
-    if (split) return this.#checkParts(input, rows, maxParts, 'rows')
-    const hint =
-      'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
-    throw this.#invalid(`input '${input}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, hint)
-  }
-
-  #checkParts(input: string, rows: number, most: number, what: string): void {
-    const maxRows = this.#maxBatchSize * most
-    if (rows <= maxRows) return
-    throw this.#invalid(
-      `input '${input}'`,
-      `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`,
-      rows,
-      'Send it as several requests, or raise maxBatchSize',
-    )
+    return values
   }
 
   #names(): string {
@@ -369,8 +331,9 @@ export class FeedParser {
     return key
   }
 
-  #noObject(received: unknown): InferenceError {
-    return this.#invalid('feeds', 'an object of inputs by name', received)
+  #refuse(wrong: WrongFeeds | null): void {
+    if (wrong !== null)
+      throw this.#invalid(wrong.name, wrong.expected, wrong.received, wrong.hint, wrong.meant)
   }
 
   #invalid(name: string, expected: string, received: unknown, hint?: string, meant: string | null = null) {

@@ -1,19 +1,19 @@
 import type { MailedValue } from '../tensor/values.ts'
-import type { Executor, RunTimestamps } from './executors/executor.ts'
-import type { MailedOutputs, RowFailures, Batch } from '../schedule/batch.ts'
+import type { RunTimestamps } from './executors/executor.ts'
+import { inSlots, type MailedOutputs, type RowFailures, type Batch } from '../schedule/batch.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Worker } from './worker.ts'
 import type { WorkerSession } from './worker-session.ts'
 import type { Instance } from '../schedule/instance-set.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { slotsFor, StagingSlot, type SlotSource } from './staging-slot.ts'
-import type { InferRequest } from '../request/infer-request.ts'
 import type { Clock } from '../base/clock.ts'
 import type { InstanceStatistics } from '../observe/model-statistics.ts'
 
 /** A batch that lies in its slot, ready to be run. */
 export interface PreparedBatch {
   readonly slotId: number
+  readonly preparedAtMs: number
   readonly layoutIndex: number
   /** Inputs that do not lie in the slot. */
   readonly mailed: readonly (MailedValue | null)[] | null
@@ -23,7 +23,7 @@ export interface PreparedBatch {
   readonly isExclusive: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
-  /** See {@link Executor.submit}. */
+  /** See `Executor.submit`. */
   readonly isLone: boolean
 }
 
@@ -53,7 +53,6 @@ export class ModelInstance implements Instance {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
-  readonly #loneRuns = new LoneRuns()
   /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
   readonly use: InstanceUse
@@ -176,10 +175,10 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    if (slot.isAlone && !inline) this.#loneRuns.ran(slot.rows, slot.isLone, inferEndMs - inferStartMs)
+    if (slot.isAlone && !inline) this.session.loneRuns.ran(slot.rows, slot.isLone, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
-      takenAtMs: slot.takenAtMs,
+      takenAtMs: slot.batch!.takenAtMs,
       gatheredAtMs: slot.gatheredAtMs,
       startMs,
       inferStartMs,
@@ -252,7 +251,7 @@ export class ModelInstance implements Instance {
   #prepare(slot: StagingSlot, batch: Batch, isNext: boolean): PreparedBatch {
     const scheduler = this.#scheduler
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
-    slot.takenAtMs = this.use.usedAtMs = scheduler.clock.nowMs()
+    this.use.usedAtMs = batch.takenAtMs
     let [rows, outputMask] = [0, 0]
     for (const request of requests) {
       request.attempts++
@@ -274,15 +273,12 @@ export class ModelInstance implements Instance {
     this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    slot.isAlone =
-      isNext &&
-      scheduler.instances.size > 1 &&
-      requests.length === 1 && // the memory of a large batch would be taken a second time
-      !scheduler.hasWaiting &&
-      this.#othersIdle
-    slot.isLone = slot.isAlone && this.#loneRuns.takes(rows)
+    // Of one request: the memory of a large batch would be taken a second time.
+    slot.isAlone = isNext && requests.length === 1 && this.#isAlone()
+    slot.isLone = slot.isAlone && this.session.loneRuns.takes(rows)
     return {
       slotId: slot.id,
+      preparedAtMs: slot.gatheredAtMs,
       layoutIndex: layout.index,
       mailed,
       runMs,
@@ -292,9 +288,11 @@ export class ModelInstance implements Instance {
     }
   }
 
-  /** Whether the other instances and their workers have nothing to do. */
-  get #othersIdle(): boolean {
-    for (const instance of this.#scheduler.instances) if (instance !== this && !instance.idle) return false
+  /** Whether nothing else of the model runs or waits, and the workers of its other instances have nothing to do. */
+  #isAlone(): boolean {
+    const { instances, hasWaiting } = this.#scheduler
+    if (instances.size === 1 || hasWaiting) return false
+    for (const instance of instances) if (instance !== this && !instance.idle) return false
     return true
   }
 
@@ -349,17 +347,6 @@ export class ModelInstance implements Instance {
   }
 }
 
-/** The requests of a batch, each in the slot of its sequence and what stands for an empty one in the others; as they are where sequences have none. */
-function inSlots(requests: readonly InferRequest[]): readonly InferRequest[] {
-  const { turn } = requests[0]!
-  if (turn!.slot === -1) return requests
-  const last = requests.reduce((slot, request) => Math.max(slot, request.turn!.slot), 0)
-  const batch: InferRequest[] = Array.from({ length: Math.max(last + 1, turn!.slots) })
-  for (const request of requests) batch[request.turn!.slot] = request
-  for (let slot = 0; slot < batch.length; slot++) batch[slot] ??= turn!.emptyRow()
-  return batch
-}
-
 /** How long memory is kept that no batch needs, in milliseconds. Taking it again costs tens of them at most. */
 const keptMs = 2000
 
@@ -409,52 +396,6 @@ export class LargeSlots {
       else nextMs = Math.min(nextMs, leftMs > 0 ? leftMs : keptMs)
     }
     if (nextMs !== Infinity) this.#timer = this.#clock.setTimer(this.#look, nextMs)
-  }
-}
-
-/** Sizes of batches of which it is known which threads are faster; those tried first go first. */
-const mostSizes = 64
-/** After how many runs of a size the slower threads are tried again, at the latest. */
-const mostRunsUntried = 512
-
-/** How long runs of a size take that are alone, on all cores and on the instance's share: their mean on the faster ones, the last one on the others. */
-interface LoneTimes {
-  runs: number
-  allCoresMs: number
-  ownMs: number
-}
-
-/**
- * Which threads a batch is to have that is alone: all, or its instance's share. All are faster, but not on a busy machine, nor for a
- * graph without a parallel part. So both are tried, ever more seldom.
- */
-class LoneRuns {
-  readonly #sizes = new Map<number, LoneTimes>()
-
-  /** Whether a batch of so many rows is to have all cores. */
-  takes(rows: number): boolean {
-    const times = this.#sizes.get(rows)
-    if (times === undefined) return true
-    const { runs, allCoresMs, ownMs } = times
-    const triesOther = runs < mostRunsUntried ? (runs & (runs - 1)) === 0 : runs % mostRunsUntried === 0
-    return allCoresMs <= ownMs !== triesOther
-  }
-
-  ran(rows: number, onAllCores: boolean, ms: number): void {
-    const times = this.#sizes.get(rows)
-    if (times === undefined) {
-      if (this.#sizes.size === mostSizes) this.#sizes.delete(this.#sizes.keys().next().value!)
-      this.#sizes.set(rows, {
-        runs: 1,
-        allCoresMs: onAllCores ? ms : 0,
-        ownMs: onAllCores ? Infinity : ms,
-      })
-      return
-    }
-    times.runs++
-    const of = onAllCores ? 'allCoresMs' : 'ownMs'
-    const isFaster = onAllCores === times.allCoresMs <= times.ownMs
-    times[of] = isFaster ? times[of] + (ms - times[of]) / 4 : ms
   }
 }
 

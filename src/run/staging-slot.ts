@@ -78,7 +78,6 @@ export class StagingSlot {
   leasedInPlace = 0
   leasedCopied = 0
   /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
-  takenAtMs = 0
   /** Whether no other batch of the model ran or waited when it was taken. */
   isAlone = false
   /** Whether it was to have all cores for that. */

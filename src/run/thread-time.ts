@@ -53,14 +53,15 @@ export class WorkerTime {
   }
 
   /** For how long the first of what it has runs, in milliseconds; 0 for nothing. */
-  get runningMs(): number {
-    return this.#dispatched.length === 0 ? 0 : this.#clock.nowMs() - this.#runBeganAtMs
+  runningMs(nowMs = this.#clock.nowMs()): number {
+    return this.#dispatched.length === 0 ? 0 : nowMs - this.#runBeganAtMs
   }
 
   /** The part of the last seconds in which it ran something, what runs included. */
   get busyShare(): number {
-    const before = this.#busyMs * Math.exp((this.#busyAtMs - this.#clock.nowMs()) / busyMemoryMs)
-    return Math.min(1, (before + remembered(this.runningMs)) / busyMemoryMs)
+    const nowMs = this.#clock.nowMs()
+    const before = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs)
+    return Math.min(1, (before + remembered(this.runningMs(nowMs))) / busyMemoryMs)
   }
 
   /**
@@ -68,21 +69,21 @@ export class WorkerTime {
    *
    * @param runMs the estimate of its run; 0 when unknown.
    */
-  given(source: ModelInstance, slotId: number, runMs: number, isExclusive: boolean): void {
+  given(source: ModelInstance, slotId: number, runMs: number, isExclusive: boolean, nowMs: number): void {
     const charge = this.shares.charge(source, runMs)
-    if (this.#dispatched.length === 0) this.#starts(charge)
+    if (this.#dispatched.length === 0) this.#starts(charge, nowMs)
     else this.#behindMs += charge.estimateMs
     this.#dispatched.push({ slotId, source, charge, isExclusive })
   }
 
   /** Notes that a batch is done; returns it, or `null` when it is none of those dispatched. */
-  done(slotId: number, tookMs: number): DispatchedBatch | null {
+  done(slotId: number, tookMs: number, nowMs: number): DispatchedBatch | null {
     const done = this.#remove(slotId)
     if (done === null) return null
     this.shares.settle(done.charge, tookMs)
-    this.#worked(tookMs)
+    this.#worked(tookMs, nowMs)
     // What is still out, one batch at most, starts now, however good the estimate of the last one was.
-    if (this.#dispatched.length > 0) this.#starts(this.#dispatched[0]!.charge)
+    if (this.#dispatched.length > 0) this.#starts(this.#dispatched[0]!.charge, nowMs)
     return done
   }
 
@@ -97,7 +98,8 @@ export class WorkerTime {
 
   /** Takes the account of a thread that is gone: nothing is on it any more. */
   clear(): DispatchedBatch[] {
-    this.#worked(this.runningMs)
+    const nowMs = this.#clock.nowMs()
+    this.#worked(this.runningMs(nowMs), nowMs)
     this.#behindMs = 0
     return this.#dispatched.splice(0)
   }
@@ -108,18 +110,19 @@ export class WorkerTime {
   }
 
   #remove(slotId: number): DispatchedBatch | null {
-    const index = this.#dispatched.findIndex((batch) => batch.slotId === slotId)
-    return index === -1 ? null : this.#dispatched.splice(index, 1)[0]!
+    const dispatched = this.#dispatched
+    if (dispatched.length > 0 && dispatched[0]!.slotId === slotId) return dispatched.shift()!
+    const index = dispatched.findIndex((batch) => batch.slotId === slotId)
+    return index === -1 ? null : dispatched.splice(index, 1)[0]!
   }
 
-  #starts({ estimateMs }: Charge<ModelInstance>): void {
-    this.#runBeganAtMs = this.#clock.nowMs()
-    this.#runEndsAtMs = this.#runBeganAtMs + estimateMs
+  #starts({ estimateMs }: Charge<ModelInstance>, nowMs: number): void {
+    this.#runBeganAtMs = nowMs
+    this.#runEndsAtMs = nowMs + estimateMs
     this.#behindMs = 0
   }
 
-  #worked(ms: number): void {
-    const nowMs = this.#clock.nowMs()
+  #worked(ms: number, nowMs: number): void {
     this.#busyMs = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs) + remembered(ms)
     this.#busyAtMs = nowMs
   }
@@ -385,11 +388,10 @@ export class InlineBudget<Source extends object = object> {
    * @param runMs the estimate of the run; 0 when unknown.
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
-  allows(runMs: number, source: Source, moreWaits = false): boolean {
+  allows(runMs: number, source: Source, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
     const place = this.#places.get(source)?.present ?? null
     const mostMs = moreWaits && place === null ? this.#maxMs * shareWithOthers : this.#maxMs
     if (place === 'elsewhere' || runMs === 0 || runMs > mostMs) return false
-    const nowMs = this.#clock.nowMs()
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
@@ -415,11 +417,17 @@ export class InlineBudget<Source extends object = object> {
    * @param rows that it has run so far; `null` where its place is not to be chosen.
    * @param occupiedMs from the moment at which the batch was the first on its thread until its end was known.
    */
-  ran(source: Source, rows: number | null, tookMs: number, occupiedMs: number): void {
+  ran(
+    source: Source,
+    rows: number | null,
+    tookMs: number,
+    occupiedMs: number,
+    nowMs = this.#clock.nowMs(),
+  ): void {
     let place = this.#places.get(source)
     if (place === undefined) this.#places.set(source, (place = new RunPlace()))
     if (rows === null || this.#isHeld(source)) place.leave()
-    else place.ran(rows, tookMs <= this.#maxMs, occupiedMs, this.#clock.nowMs())
+    else place.ran(rows, tookMs <= this.#maxMs, occupiedMs, nowMs)
   }
 
   /** Whether all batches of a source are to be run here, one after the other. */

@@ -36,6 +36,8 @@ export class WorkerSession {
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
+  /** Which threads its batches have that are alone. */
+  readonly loneRuns = new LoneRuns()
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
   #batches: ModelInstance | null = null
@@ -553,4 +555,50 @@ function warnOnce(why: string): void {
   warned.add(why)
   const message = `memory.shrink and memory.limitBytes ${why}; no memory is freed before the model is unloaded.`
   warn('ZEROHOP_MEMORY_IGNORED', message)
+}
+
+/** Sizes of batches of which it is known which threads are faster; those tried first go first. */
+const mostSizes = 64
+/** After how many runs of a size the slower threads are tried again, at the latest. */
+const mostRunsUntried = 512
+
+/** How long runs of a size take that are alone, on all cores and on the instance's share: their mean on the faster ones, the last one on the others. */
+interface LoneTimes {
+  runs: number
+  allCoresMs: number
+  ownMs: number
+}
+
+/**
+ * Which threads a batch is to have that is alone: all, or its instance's share. All are faster, but not on a busy machine, nor for a
+ * graph without a parallel part. So both are tried, ever more seldom.
+ */
+class LoneRuns {
+  readonly #sizes = new Map<number, LoneTimes>()
+
+  /** Whether a batch of so many rows is to have all cores. */
+  takes(rows: number): boolean {
+    const times = this.#sizes.get(rows)
+    if (times === undefined) return true
+    const { runs, allCoresMs, ownMs } = times
+    const triesOther = runs < mostRunsUntried ? (runs & (runs - 1)) === 0 : runs % mostRunsUntried === 0
+    return allCoresMs <= ownMs !== triesOther
+  }
+
+  ran(rows: number, onAllCores: boolean, ms: number): void {
+    const times = this.#sizes.get(rows)
+    if (times === undefined) {
+      if (this.#sizes.size === mostSizes) this.#sizes.delete(this.#sizes.keys().next().value!)
+      this.#sizes.set(rows, {
+        runs: 1,
+        allCoresMs: onAllCores ? ms : 0,
+        ownMs: onAllCores ? Infinity : ms,
+      })
+      return
+    }
+    times.runs++
+    const of = onAllCores ? 'allCoresMs' : 'ownMs'
+    const isFaster = onAllCores === times.allCoresMs <= times.ownMs
+    times[of] = isFaster ? times[of] + (ms - times[of]) / 4 : ms
+  }
 }

@@ -75,7 +75,7 @@ export class Worker {
 
   /** Whether it would start a batch at once. */
   get idle(): boolean {
-    return this.threads.serving && this.time.dispatched.length < this.#concurrency && !this.#tasks.running
+    return this.threads.serving && this.time.dispatched.length < this.#concurrency() && !this.#tasks.running
   }
 
   /** The estimated time until the worker is done with what it was given, in milliseconds. */
@@ -168,12 +168,13 @@ export class Worker {
   }
 
   /** How many batches run at the same time. */
-  get #concurrency(): number {
+  #concurrency(): number {
     return this.threads.runner?.concurrency ?? 1
   }
 
   /** Gives the thread what there is room for. */
   dispatch(): void {
+    if (this.time.next() === null && !this.#tasks.waiting && this.#forIdle.size === 0) return
     this.#again = true
     if (this.#dispatching) return // what it calls may have more to dispatch: the outer call looks again
     this.#dispatching = true
@@ -192,11 +193,11 @@ export class Worker {
     const { dispatched } = this.time
     const { runner, serving } = this.threads
     if (runner === null || !serving || this.#tasks.running) return false
-    const idle = dispatched.length < this.#concurrency
+    const idle = dispatched.length < this.#concurrency()
     const isEmpty = dispatched.length === 0
     if (
       !isEmpty &&
-      (this.#tasks.waiting || dispatched.length > this.#concurrency || dispatched[0]!.isExclusive)
+      (this.#tasks.waiting || dispatched.length > this.#concurrency() || dispatched[0]!.isExclusive)
     )
       return false
     if (isEmpty && this.#tasks.waiting && (this.#tasks.isTurn || this.time.next() === null)) {
@@ -240,17 +241,17 @@ export class Worker {
   #submit(
     executor: Executor,
     source: ModelInstance,
-    { slotId, layoutIndex, mailed, runMs, isExclusive, elsewhere, isLone }: PreparedBatch,
+    { slotId, preparedAtMs, layoutIndex, mailed, runMs, isExclusive, elsewhere, isLone }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
-    this.time.given(source, slotId, runMs, isExclusive)
+    this.time.given(source, slotId, runMs, isExclusive, preparedAtMs)
     const here =
       idle &&
       !isExclusive &&
       !elsewhere &&
       mailed === null &&
-      this.#inline?.allows(runMs, source, source.hasWaiting)
+      this.#inline?.allows(runMs, source, source.hasWaiting, preparedAtMs)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
       executor.submit(slotId, layoutIndex, mailed, isLone)
@@ -291,8 +292,9 @@ export class Worker {
     failures: RowFailures | null,
   ): boolean {
     const tookMs = times.endMs - times.startMs
-    const occupiedMs = this.time.runningMs
-    const done = this.time.done(slotId, tookMs)
+    const nowMs = this.#clock.nowMs()
+    const occupiedMs = this.time.runningMs(nowMs)
+    const done = this.time.done(slotId, tookMs, nowMs)
     if (done === null) return false
     this.#stops.ended(slotId)
     if (times.inline === true) this.#inline?.spent(tookMs, done.source)
@@ -304,7 +306,7 @@ export class Worker {
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
     const { mayBePlaced, use } = done.source
-    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs)
+    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
     this.dispatch()
     return true
   }
@@ -312,7 +314,7 @@ export class Worker {
   /** Notifies instances of their batches that run now, not of prefetched ones. */
   #reportStarted(): void {
     const { dispatched } = this.time
-    const running = Math.min(dispatched.length, this.#concurrency)
+    const running = Math.min(dispatched.length, this.#concurrency())
     for (let at = 0; at < running; at++) dispatched[at]!.source.started(dispatched[at]!.slotId)
   }
 
@@ -320,7 +322,7 @@ export class Worker {
   threadLost(executor: Executor, reason: string, stillRuns: Promise<void> | null): void {
     this.#stops.clear()
     const started = []
-    const ranMs = this.time.runningMs
+    const ranMs = this.time.runningMs()
     // The last first: each is put before what waits.
     for (const batch of this.time.clear().reverse()) {
       if (executor.revoke(batch.slotId)) {

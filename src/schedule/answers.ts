@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import type { BatchTimes, ModelCounts } from '../observe/model-counts.ts'
 import type { RejectionReason } from '../observe/rejections.ts'
 import { copyOf, elementCount, makeTensor, putValue, type ElementType } from '../tensor/tensor.ts'
-import { hasNonFinite, type OutputValue } from '../tensor/values.ts'
+import type { OutputValue } from '../tensor/values.ts'
 import type { FinishedBatch, RunLayout } from './batch.ts'
 import type { AnswerOrder } from './answer-order.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
@@ -15,7 +15,7 @@ import type { Joining } from './joining.ts'
 import type { ObservedRequests } from './observed-requests.ts'
 import type { RequestErrors } from './failures.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
-import { failedRequests, scatter, type divided } from './scatter.ts'
+import { failedRequests, nonFiniteOutput, scatter, type divided } from './scatter.ts'
 import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
 
 /** Divides finished batches among their requests, settles them, and counts it. */
@@ -230,12 +230,6 @@ export class Answers {
 
 function between(fromMs: number, atMs: number, toMs: number): number {
   return Math.max(fromMs, Math.min(atMs, toMs))
-}
-
-/** The name of the first output that has NaN or infinity, or `null`. */
-function nonFiniteOutput(outputs: AnyOutputs): string | null {
-  for (const [name, value] of Object.entries(outputs)) if (hasNonFinite(value)) return name
-  return null
 }
 
 /** Whether each request gets its rows of every output, of which they are the first dimension. */

@@ -17,6 +17,8 @@ export interface Batch {
   /** Its number among those that were run; 0 while it is prefetched. */
   id: number
   readonly requests: readonly InferRequest[]
+  /** When it left the queue. */
+  readonly takenAtMs: number
   /** `null` until an instance has taken it. */
   place: BatchPlace | null
   readonly reason: BatchReason
@@ -96,3 +98,14 @@ export type MailedOutputs = readonly (MailedValue | null | undefined)[]
 
 /** Rows of a batch that failed although it was run, with the message of each. */
 export type RowFailures = readonly (readonly [row: number, message: string])[]
+
+/** The requests of a batch, each in the slot of its sequence and what stands for an empty one in the others; as they are where sequences have none. */
+export function inSlots(requests: readonly InferRequest[]): readonly InferRequest[] {
+  const { turn } = requests[0]!
+  if (turn!.slot === -1) return requests
+  const last = requests.reduce((slot, request) => Math.max(slot, request.turn!.slot), 0)
+  const batch: InferRequest[] = Array.from({ length: Math.max(last + 1, turn!.slots) })
+  for (const request of requests) batch[request.turn!.slot] = request
+  for (let slot = 0; slot < batch.length; slot++) batch[slot] ??= turn!.emptyRow()
+  return batch
+}

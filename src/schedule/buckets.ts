@@ -399,14 +399,14 @@ export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> 
 
   /** Puts a request behind all others. */
   push(entry: E): void {
-    if (this.#span === this.#ring.length) this.#resize()
+    if (this.#span() === this.#ring.length) this.#resize()
     this.#put(entry, this.#end)
     this.#end = (this.#end + 1) | 0
   }
 
   /** Puts a request before all others. */
   unshift(entry: E): void {
-    if (this.#span === this.#ring.length) this.#resize()
+    if (this.#span() === this.#ring.length) this.#resize()
     this.#first = (this.#first - 1) | 0
     this.#put(entry, this.#first)
   }
@@ -485,7 +485,7 @@ export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> 
   }
 
   /** Places that it takes up in the ring, with those of requests that were withdrawn. */
-  get #span(): number {
+  #span(): number {
     return (this.#end - this.#first) | 0
   }
 
@@ -501,7 +501,7 @@ export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> 
     const ring = this.#ring
     const mask = ring.length - 1
     while (this.#first !== this.#end && ring[this.#first & mask] === null) this.#first = (this.#first + 1) | 0
-    if (this.#span > 2 * this.count + holesAllowed || ring.length > Math.max(16 * this.count, placesKept))
+    if (this.#span() > 2 * this.count + holesAllowed || ring.length > Math.max(16 * this.count, placesKept))
       this.#resize()
   }
 

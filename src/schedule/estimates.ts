@@ -3,7 +3,7 @@ import type { ReadyEstimate } from '../request/participants.ts'
 import { estimatedAnswerMs } from './answer-estimate.ts'
 import { aloneKey, type BatchLimits } from '../options/batching.ts'
 import { fullBatchRows } from './buckets.ts'
-import { BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
+import { ArrivalRate, BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
 import { LoadDivision } from './load-division.ts'
 
 /** Runs after which a latency target looks at its choice of batch size again. */
@@ -225,6 +225,7 @@ export class RunTimes {
   readonly safetyFactor = new SafetyFactor()
   readonly #buckets = new Map<string, BucketRuns>()
   #lastKey: string | null = null
+  #last: BucketRuns | null = null
 
   /**
    * Notes a run of so many rows.
@@ -232,15 +233,20 @@ export class RunTimes {
    * @param nowMs when it ended. Default: 0, for runs during the load, which count as outdated.
    */
   observe(bucketKey: string, rows: number, ms: number, nowMs = 0): void {
-    let bucket = this.#buckets.get(bucketKey)
-    if (bucket === undefined || bucketKey !== this.#lastKey) {
+    if (bucketKey !== this.#lastKey) {
+      const bucket = this.#buckets.get(bucketKey) ?? new BucketRuns()
       // In the order in which they were last run.
       this.#buckets.delete(bucketKey)
-      this.#buckets.set(bucketKey, (bucket ??= new BucketRuns()))
+      this.#buckets.set(bucketKey, bucket)
       if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
       this.#lastKey = bucketKey
+      this.#last = bucket
     }
-    bucket.observe(rows, ms, nowMs)
+    this.#last!.observe(rows, ms, nowMs)
+  }
+
+  #of(bucketKey: string): BucketRuns | undefined {
+    return bucketKey === this.#lastKey ? this.#last! : this.#buckets.get(bucketKey)
   }
 
   /** Whether any run of this bucket has been seen. */
@@ -250,12 +256,12 @@ export class RunTimes {
 
   /** Those of one bucket; `null` when no run of it has been seen. */
   of(bucketKey: string): SizeRunTimes | null {
-    return this.#buckets.get(bucketKey) ?? null
+    return this.#of(bucketKey) ?? null
   }
 
   /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
   usualMs(bucketKey: string, rows: number): number {
-    return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+    return this.#of(bucketKey)?.usualMs(rows) ?? 0
   }
 
   /**
@@ -265,12 +271,12 @@ export class RunTimes {
    * @param batchRows rows of the batch that it would be part of.
    */
   leastMs(bucketKey: string, rows: number, nowMs: number, batchRows = rows): number {
-    return this.#buckets.get(bucketKey)?.leastMs(rows, nowMs, batchRows) ?? 0
+    return this.#of(bucketKey)?.leastMs(rows, nowMs, batchRows) ?? 0
   }
 
   /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
   presentMs(bucketKey: string, rows: number): number {
-    return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
+    return this.#of(bucketKey)?.presentMs(rows) ?? 0
   }
 
   /**
@@ -279,15 +285,15 @@ export class RunTimes {
    * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
    */
   p99Ms(bucketKey: string, rows: number, keepsTarget = false): number {
-    return this.#buckets.get(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
+    return this.#of(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
   }
 }
 
 /** Runs of one bucket. */
 class BucketRuns implements SizeRunTimes {
-  readonly #bySize = new Map<number, Recent>()
-  /** Those of which nothing was expected before they were run. */
-  readonly #unforeseen = new Set<number>()
+  readonly #bySize = new Map<number, SizeRuns>()
+  #lastRows = -1
+  #last: SizeRuns | undefined
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
   #lastAtMs = 0
@@ -296,7 +302,7 @@ class BucketRuns implements SizeRunTimes {
 
   observe(rows: number, ms: number, nowMs: number): void {
     const sizes = this.#sizes
-    const pace = this.#pace
+    const pace = this.#pace()
     // A run outside of what is known tells nothing of the pace, only of its size.
     const known = sizes.length > 0 && rows >= sizes[0]! && rows <= sizes.at(-1)!
     const usualMs = known ? this.usualMs(rows) : ms / pace
@@ -308,7 +314,7 @@ class BucketRuns implements SizeRunTimes {
   }
 
   presentMs(rows: number): number {
-    return this.usualMs(rows) * this.#pace
+    return this.usualMs(rows) * this.#pace()
   }
 
   p99Ms(rows: number, keepsTarget = false): number {
@@ -318,15 +324,14 @@ class BucketRuns implements SizeRunTimes {
   leastMs(rows: number, nowMs: number, batchRows: number): number {
     const [smallest = 0] = this.#sizes
     const usualMs = this.usualMs(rows)
-    const isOutdated = nowMs - this.#lastAtMs > outdatedTimes * usualMs
-    if (isOutdated || this.#isHardlyKnown(this.#sizes.findLast((size) => size <= rows) ?? smallest)) return 0
+    if (nowMs - this.#lastAtMs > outdatedTimes * usualMs) return 0
+    if (this.#ofSize(this.#sizes.findLast((size) => size <= rows) ?? smallest)!.isHardlyKnown) return 0
     return usualMs * Math.min(1, Math.max(rows, batchRows) / smallest)
   }
 
   usualMs(rows: number): number {
-    const measured = this.#bySize.get(rows)
-    if (measured !== undefined)
-      return this.#isHardlyKnown(rows) ? this.#boundMs(rows) : measured.quantile(0.5)
+    const measured = this.#ofSize(rows)
+    if (measured !== undefined) return measured.isHardlyKnown ? this.#boundMs(rows) : measured.quantile(0.5)
     const sizes = this.#sizes
     if (sizes.length === 0) return 0
     let above = 0
@@ -335,16 +340,19 @@ class BucketRuns implements SizeRunTimes {
     const below = sizes[above - 1]!
     const belowMs = this.usualMs(below)
     if (above === sizes.length)
-      return this.#isHardlyKnown(below)
+      return this.#ofSize(below)!.isHardlyKnown
         ? Math.max(belowMs, this.#boundMs(rows))
         : (belowMs * rows) / Math.max(1, below)
     const share = (rows - below) / (sizes[above]! - below)
     return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
   }
 
-  /** Whether a size was run seldom, and nothing else says what is usual for it. */
-  #isHardlyKnown(rows: number): boolean {
-    return this.#unforeseen.has(rows) && this.#bySize.get(rows)!.count < fewRuns
+  #ofSize(rows: number): SizeRuns | undefined {
+    if (rows !== this.#lastRows) {
+      this.#lastRows = rows
+      this.#last = this.#bySize.get(rows)
+    }
+    return this.#last
   }
 
   /** What a run of a size that is hardly known takes at most, as far as fewer rows tell: its fastest, or proportionally as long as they. */
@@ -353,7 +361,7 @@ class BucketRuns implements SizeRunTimes {
     for (const size of this.#sizes) {
       if (size > rows) break
       const measured = this.#bySize.get(size)!
-      const ms = this.#isHardlyKnown(size)
+      const ms = measured.isHardlyKnown
         ? Math.min(measured.quantile(0), size * msPerRow)
         : measured.quantile(0.5)
       if (size === rows) return ms
@@ -363,18 +371,18 @@ class BucketRuns implements SizeRunTimes {
   }
 
   /** Times as long as usual that runs take at present; a few say nothing. */
-  get #pace(): number {
+  #pace(): number {
     const pace = this.#lastRatios.count < paceWindow ? 1 : this.#lastRatios.quantile(0.5)
     return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
   }
 
-  #of(rows: number, expectedMs: number | null): Recent {
-    let runs = this.#bySize.get(rows)
-    if (runs !== undefined) return runs
-    this.#bySize.set(rows, (runs = new Recent(sizeWindow)))
-    // What its neighbours let expect counts as some runs, so that a single one by chance fast or slow changes nothing.
-    if (expectedMs === null) this.#unforeseen.add(rows)
-    else for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+  /** Those of a size; what its neighbours let expect of a new one counts as some runs, so that a single one by chance fast or slow changes nothing. */
+  #of(rows: number, expectedMs: number | null): SizeRuns {
+    const known = this.#ofSize(rows)
+    if (known !== undefined) return known
+    const runs = new SizeRuns(expectedMs === null)
+    if (expectedMs !== null) for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+    this.#bySize.set(rows, (this.#last = runs))
     this.#sizes = [...this.#sizes, rows].sort((a, b) => a - b)
     return runs
   }
@@ -477,12 +485,18 @@ export class Spread {
   }
 }
 
-/** The last so many values. */
+/** Values of {@link Recent} that came since it was last put in order, from which on all are sorted instead. */
+const mostUnsorted = 8
+
+/** The last so many values. They are put in order when a quantile is asked for, which hardly anyone may do. */
 export class Recent {
   readonly #ring: Float64Array
   readonly #sorted: Float64Array
   #count = 0
   #next = 0
+  /** Values that are not in order yet, and which they took the place of. */
+  #unsorted = 0
+  readonly #replaced = new Float64Array(mostUnsorted)
 
   constructor(window: number) {
     this.#ring = new Float64Array(window)
@@ -490,18 +504,17 @@ export class Recent {
   }
 
   add(value: number): void {
-    const sorted = this.#sorted
-    if (this.#count === sorted.length) {
-      const gone = this.#find(this.#ring[this.#next]!)
-      sorted.copyWithin(gone, gone + 1)
-      this.#count--
+    const ring = this.#ring
+    const next = this.#next
+    if (this.#count < ring.length) {
+      this.#count++
+      this.#unsorted = Infinity
+    } else {
+      if (this.#unsorted < mostUnsorted) this.#replaced[this.#unsorted] = ring[next]!
+      this.#unsorted++
     }
-    const at = this.#find(value)
-    sorted.copyWithin(at + 1, at, this.#count)
-    sorted[at] = value
-    this.#count++
-    this.#ring[this.#next] = value
-    this.#next = (this.#next + 1) % sorted.length
+    ring[next] = value
+    this.#next = next + 1 === ring.length ? 0 : next + 1
   }
 
   get count(): number {
@@ -510,7 +523,34 @@ export class Recent {
 
   /** Nearest-rank quantile. */
   quantile(q: number): number {
+    if (this.#unsorted > 0) this.#sort()
     return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
+  }
+
+  #sort(): void {
+    const [ring, unsorted] = [this.#ring, this.#unsorted]
+    this.#unsorted = 0
+    if (unsorted > Math.min(mostUnsorted, ring.length)) {
+      this.#sorted.set(ring)
+      this.#sorted.subarray(0, this.#count).sort()
+      return
+    }
+    let at = this.#next - unsorted
+    if (at < 0) at += ring.length
+    for (let index = 0; index < unsorted; index++) {
+      this.#replace(this.#replaced[index]!, ring[at]!)
+      at = at + 1 === ring.length ? 0 : at + 1
+    }
+  }
+
+  /** Those between the place that becomes free and the new one's move by one. A loop: a few moves take less than a call of a method. */
+  #replace(gone: number, value: number): void {
+    const sorted = this.#sorted
+    const last = sorted.length - 1
+    let at = this.#find(gone)
+    for (; at < last && sorted[at + 1]! < value; at++) sorted[at] = sorted[at + 1]!
+    for (; at > 0 && sorted[at - 1]! > value; at--) sorted[at] = sorted[at - 1]!
+    sorted[at] = value
   }
 
   #find(value: number): number {
@@ -522,6 +562,22 @@ export class Recent {
       else high = middle
     }
     return low
+  }
+}
+
+/** The last runs of one size. */
+class SizeRuns extends Recent {
+  readonly #isUnforeseen: boolean
+
+  /** @param isUnforeseen whether nothing was expected of it before it was run. */
+  constructor(isUnforeseen: boolean) {
+    super(sizeWindow)
+    this.#isUnforeseen = isUnforeseen
+  }
+
+  /** Whether it was run seldom, and nothing else says what is usual for it. */
+  get isHardlyKnown(): boolean {
+    return this.#isUnforeseen && this.count < fewRuns
   }
 }
 
@@ -548,33 +604,5 @@ export class Throughput {
   /** Milliseconds per request; 0 before the first batch. */
   get msPerRequest(): number {
     return this.#requests === 0 ? 0 : this.#ms / this.#requests
-  }
-}
-
-/** Arrivals that the rate is taken from. */
-const arrivalWindow = 32
-
-/** How many rows arrive per millisecond, by the last requests. */
-export class ArrivalRate {
-  readonly #atMs = new Float64Array(arrivalWindow)
-  readonly #rows = new Float64Array(arrivalWindow)
-  #sum = 0
-  #count = 0
-  #next = 0
-
-  arrived(rows: number, nowMs: number): void {
-    this.#sum += rows - this.#rows[this.#next]!
-    this.#rows[this.#next] = rows
-    this.#atMs[this.#next] = nowMs
-    this.#next = (this.#next + 1) % arrivalWindow
-    this.#count = Math.min(arrivalWindow, this.#count + 1)
-  }
-
-  /** 0 before the first two. */
-  rowsPerMs(nowMs: number): number {
-    if (this.#count < 2) return 0
-    const oldestMs = this.#atMs[(this.#next + arrivalWindow - this.#count) % arrivalWindow]!
-    // As many as came in one moment may come in the next one.
-    return this.#sum / Math.max(1, nowMs - oldestMs)
   }
 }

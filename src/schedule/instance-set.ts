@@ -115,11 +115,11 @@ export class InstanceSet implements Iterable<Instance> {
     for (const instance of busy) instance.offer()
   }
 
-  /** Offers what waits once no more calls are expected soon: those that come until then may still join. */
-  offerSoon(): void {
+  /** Offers what waits once no more calls are expected soon: those that come until then may still join. `nowMs` where it is known. */
+  offerSoon(nowMs?: number): void {
     if (this.#offersSoon) return
     this.#offersSoon = true
-    this.#followUps.whenComplete(this.#offerNow)
+    this.#followUps.whenComplete(this.#offerNow, nowMs)
   }
 
   readonly #offerNow = (): void => {
@@ -179,20 +179,20 @@ export class InstanceSet implements Iterable<Instance> {
 
   /** Batches that instances were given and are not back. */
   get batches(): Batch[] {
-    return this.#all.flatMap(({ batches }) => batches)
+    return this.#all().flatMap(({ batches }) => batches)
   }
 
   /** Stops the run of a batch; with `orDetach` a thread that does not stop is detached. */
   stopRun(batch: Batch, orDetach: boolean): void {
-    for (const instance of this.#all) instance.stopRun(batch, orDetach)
+    for (const instance of this.#all()) instance.stopRun(batch, orDetach)
   }
 
   /** Has all instances let go of memory that is given back. */
   forgetMemory(memory: SlotMemory): void {
-    for (const instance of this.#all) instance.forgetMemory(memory)
+    for (const instance of this.#all()) instance.forgetMemory(memory)
   }
 
-  get #all(): readonly Instance[] {
+  #all(): readonly Instance[] {
     return this.#leaving.length === 0 ? this.#instances : [...this.#instances, ...this.#leaving]
   }
 
@@ -234,8 +234,8 @@ export class FollowUps {
   }
 
   /** Has `send` called when no more is to be expected soon: after the promises that run now, or at the end of this turn of the event loop. */
-  whenComplete(send: () => void): void {
-    if (this.#open && this.#clock.nowMs() - this.#sinceMs < stretchMs) {
+  whenComplete(send: () => void, nowMs?: number): void {
+    if (this.#open && (nowMs ?? this.#clock.nowMs()) - this.#sinceMs < stretchMs) {
       this.#awaited++
       process.nextTick(this.#send, send)
     } else nextTurn(send)

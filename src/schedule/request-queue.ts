@@ -342,7 +342,7 @@ export class RequestQueue<E extends WaitingRequest> {
     ahead: boolean,
     nowMs: number,
   ): FormedBatch<E> {
-    entries.length = requests
+    if (entries.length > requests) entries.length = requests
     bucket.removeNext(entries)
     bucket.servedAtMs = nowMs
     this.#buckets.setPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
@@ -355,7 +355,7 @@ export class RequestQueue<E extends WaitingRequest> {
     }
     this.#buckets.place(bucket)
     this.#clearAlarmIfEmpty()
-    return { entries, reason: reason === 'idle' && this.#inBuckets > 0 ? 'bucket' : reason }
+    return { entries, takenAtMs: nowMs, reason: reason === 'idle' && this.#inBuckets > 0 ? 'bucket' : reason }
   }
 
   #expire(nowMs: number): void {
@@ -419,6 +419,7 @@ interface BatchDecision {
 /** A closed batch. */
 interface FormedBatch<E> {
   readonly entries: E[]
+  readonly takenAtMs: number
   readonly reason: BatchReason
 }
 

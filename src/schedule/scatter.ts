@@ -13,6 +13,7 @@ import {
 import { copyBlocks, cutElements, mailedElements } from '../tensor/elements.ts'
 import {
   cutRows,
+  hasNonFinite,
   isMailedTensor,
   outputOf,
   rowCount,
@@ -392,4 +393,10 @@ export function failedRequests(
       ? null
       : `output '${uneven.name}' has rows of different dims, which cannot be one tensor; send each row as a request of its own`
   })
+}
+
+/** The name of the first output that has NaN or infinity, or `null`. */
+export function nonFiniteOutput(outputs: AnyOutputs): string | null {
+  for (const [name, value] of Object.entries(outputs)) if (hasNonFinite(value)) return name
+  return null
 }

@@ -185,7 +185,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
       request instanceof SplitRequest
         ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
         : this.#queue.enqueue(request, nowMs)
-    this.#accepted(request, full)
+    this.#accepted(request, full, nowMs)
   }
 
   /** Has a request wait for a batch that was submitted while it was held back. */
@@ -201,12 +201,12 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /** A request waits to be sent; `full` when its bucket holds a full batch now. */
-  #accepted(request: InferRequest, full: boolean): void {
+  #accepted(request: InferRequest, full: boolean, nowMs?: number): void {
     this.#update()
     if (this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
     // A full batch starts at once; otherwise calls of the same turn may still join.
     if (full) this.instances.offer()
-    else this.instances.offerSoon()
+    else this.instances.offerSoon(nowMs)
   }
 
   /**
@@ -442,6 +442,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
         return {
           ...retry,
           requests,
+          takenAtMs: this.clock.nowMs(),
           formed: ++this.#formed,
           id: ++this.#runs,
           place: null,
@@ -470,6 +471,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
         id,
         place: null,
         requests,
+        takenAtMs: formed.takenAtMs,
         reason: formed.reason,
         isExclusive: false,
         isRerun: false,

@@ -23,8 +23,12 @@ it('tells the times of runs on the clock of this thread, also where it was held 
       id = 7
     },
     CompletionHub: class {
-      take(numbers: Float64Array): number {
-        numbers.set(completion)
+      readonly #numbers: Float64Array
+      constructor(_wake: () => void, numbers: Float64Array) {
+        this.#numbers = numbers
+      }
+      take(): number {
+        this.#numbers.set(completion)
         return 1
       }
     },
@@ -50,13 +54,15 @@ describe('a completion hub', () => {
       id = 7
     },
     CompletionHub: class {
-      constructor(onDone: () => void) {
+      readonly #numbers: Float64Array
+      constructor(onDone: () => void, numbers: Float64Array) {
         wake = onDone
+        this.#numbers = numbers
       }
-      take(numbers: Float64Array): number {
+      take(): number {
         const count = done
         done = 0
-        for (let at = 0; at < count; at++) numbers.set([7, 0, 3, 0, 0, 0, 0], 7 * at)
+        for (let at = 0; at < count; at++) this.#numbers.set([7, 0, 3, 0, 0, 0, 0], 7 * at)
         return count
       }
     },

@@ -40,12 +40,14 @@ function standIn() {
   const binding = {
     RunLoop: StandInLoop,
     CompletionHub: class {
-      constructor(onWake: () => void) {
+      readonly #into: Float64Array
+      constructor(onWake: () => void, into: Float64Array) {
         wake = onWake
+        this.#into = into
       }
-      take(into: Float64Array): number {
+      take(): number {
         const taken = completions.splice(0)
-        taken.forEach((numbers, index) => into.set(numbers, index * numbers.length))
+        taken.forEach((numbers, index) => this.#into.set(numbers, index * numbers.length))
         return taken.length
       }
     },

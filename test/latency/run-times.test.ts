@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { PriorityLevel, WaitingRequest } from '../../src/request/infer-request.ts'
 import {
@@ -8,7 +9,7 @@ import {
 } from '../../src/schedule/answer-estimate.ts'
 import { candidateSizes, chooseBatchSize, LatencyTarget } from '../../src/schedule/batch-sizer.ts'
 import { calibrate, type RunSample } from '../../src/schedule/calibration.ts'
-import { Estimator, RunTimes, SafetyFactor } from '../../src/schedule/estimates.ts'
+import { Estimator, Recent, RunTimes, SafetyFactor } from '../../src/schedule/estimates.ts'
 import type { MailedTensor } from '../../src/tensor/tensor.ts'
 import { mulberry32 } from '../models/random.ts'
 import { repetitions } from '../support/full.ts'
@@ -477,5 +478,26 @@ describe('a latency target', () => {
     const best = chooseBatchSize(sizes, { bucketKey: '', runTimes: known(), targetMs: 50, instances: 1 })
     expect(best).toBeGreaterThan(64)
     expect(best).toBeLessThan(1024)
+  })
+})
+
+describe('the last so many values', () => {
+  it('have the quantiles of a sorted list, however often they are asked for', () => {
+    const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 20 }), fc.boolean()), { maxLength: 200 })
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 30 }), steps, (window, values) => {
+        const recent = new Recent(window)
+        const all: number[] = []
+        for (const [value, asks] of values) {
+          recent.add(value)
+          all.push(value)
+          if (!asks) continue
+          const last = all.slice(-window).toSorted((a, b) => a - b)
+          for (const q of [0, 0.5, 0.99, 1])
+            expect(recent.quantile(q)).toBe(last[Math.max(0, Math.ceil(q * last.length) - 1)])
+          expect(recent.count).toBe(last.length)
+        }
+      }),
+    )
   })
 })

@@ -43,6 +43,7 @@ const instance = (members: Partial<ModelInstance>) => ({ weight: 1, ...members }
 
 const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   slotId: 0,
+  preparedAtMs: 1000,
   layoutIndex: 0,
   mailed: null,
   runMs: 0,
@@ -149,7 +150,7 @@ describe('a worker', () => {
       },
       inline: budget,
     })
-    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5 }))
+    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5, preparedAtMs: 1000 + slotId }))
     const source = instance({
       hasWaiting: true,
       prefetchedElsewhere: false,

@@ -1,5 +1,5 @@
 import { isMainThread } from 'node:worker_threads'
-import { nextTurn } from '../../../base/clock.ts'
+import { nextTurn, systemClock } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
   NativeBinding,
@@ -8,7 +8,7 @@ import type {
   NativeRunLoop,
 } from '../../../native/native-binding.ts'
 import type { SlotMemory } from '../../../native/staging-pool.ts'
-import { libraryCarrier, type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
+import { libraryCarrier, type RawValueMetadata } from '../../../tensor/metadata.ts'
 import type { MailedValue } from '../../../tensor/values.ts'
 import {
   ThreadEndedError,
@@ -25,7 +25,7 @@ import type { Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
 import type { WorkerThread } from '../../worker-threads.ts'
 import type { NativeOrt } from './native-ort.ts'
-import { openAhead, sessionSettings, sharable } from './session-opener.ts'
+import { openAhead, placed, servedPlaces, sessionSettings, sharable } from './session-opener.ts'
 
 interface Question {
   readonly sessionId: number
@@ -49,18 +49,6 @@ interface Places {
 }
 
 const noPlaces: Places = { inputs: null, served: [], count: 0 }
-
-/** Values of the inputs that are served, each at the place of its input. */
-function placed<T, U>(
-  values: readonly T[],
-  places: readonly number[] | null,
-  missing: U,
-): readonly (T | U)[] {
-  if (places === null) return values
-  const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
-  for (const [index, value] of values.entries()) all[places[index]!] = value
-  return all
-}
 
 /** What a loop says of a session that it has opened. */
 interface OpenedDetails extends NativeCompletionDetails {
@@ -325,16 +313,6 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   }
 }
 
-/** Places of the outputs that are served, among all. */
-function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
-  try {
-    const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
-    return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
-  } catch {
-    return [] // the engine finds the same and closes it
-  }
-}
-
 /** The owner of a loop, which is notified of what that has done. */
 export interface LoopOwner {
   /** A batch is done. `times` is reused. */
@@ -378,7 +356,7 @@ export class CompletionHub {
 
   constructor(binding: NativeBinding) {
     this.#binding = binding
-    this.#native = new binding.CompletionHub(() => this.#onWake())
+    this.#native = new binding.CompletionHub(() => this.#onWake(), this.#numbers)
     this.#offsetMs = clockOffsetMs(binding)
   }
 
@@ -412,7 +390,7 @@ export class CompletionHub {
 
   #takeAll(failures: unknown[]): void {
     while (this.#again) {
-      const count = this.#native.take(this.#numbers)
+      const count = this.#native.take()
       this.#again = count === taken
       for (let index = 0; index < count; index++) {
         try {
@@ -425,7 +403,7 @@ export class CompletionHub {
   }
 
   #onWake(): void {
-    const nowMs = performance.now()
+    const nowMs = systemClock.nowMs()
     if (nowMs - this.#awaitedSinceMs > stretchMs) return // the turn brings it; until something is taken, there is no further wake
     if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
       this.#awaitedSinceMs = nowMs
@@ -436,7 +414,7 @@ export class CompletionHub {
 
   readonly #onTurn = (): void => {
     this.#awaitedSinceMs = Infinity
-    this.#turnAtMs = performance.now()
+    this.#turnAtMs = systemClock.nowMs()
     this.#bring()
   }
 
@@ -482,9 +460,9 @@ export class CompletionHub {
 function clockOffsetMs(binding: NativeBinding): number {
   let [offsetMs, closestMs] = [0, Infinity]
   for (let look = 0; look < clockLooks; look++) {
-    const beforeMs = performance.now()
+    const beforeMs = systemClock.nowMs()
     const addonMs = binding.nowMs()
-    const afterMs = performance.now()
+    const afterMs = systemClock.nowMs()
     if (afterMs - beforeMs < closestMs)
       [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
   }

@@ -4,6 +4,7 @@ import type { CompletionHub, LoopOwner } from './native-executor.ts'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import { PluginProvider } from '../../../options/engine-options.ts'
+import { libraryCarrier, type RawValueMetadata, servable } from '../../../tensor/metadata.ts'
 
 /** Threads of an isolate that open at once; more openings wait behind those. */
 const mostThreads = 4
@@ -263,4 +264,29 @@ function numbered(
   if (number === undefined)
     throw new Error(`${option} is one of ${Object.keys(numbers).join(', ')}, not ${value}`)
   return number
+}
+
+/** Places of the outputs that are served, among all. */
+export function servedPlaces(
+  inputs: readonly RawValueMetadata[],
+  outputs: readonly RawValueMetadata[],
+): number[] {
+  try {
+    const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
+    return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
+  } catch {
+    return [] // the engine finds the same and closes it
+  }
+}
+
+/** Values of the inputs that are served, each at the place of its input. */
+export function placed<T, U>(
+  values: readonly T[],
+  places: readonly number[] | null,
+  missing: U,
+): readonly (T | U)[] {
+  if (places === null) return values
+  const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
+  for (const [index, value] of values.entries()) all[places[index]!] = value
+  return all
 }
