@@ -19,6 +19,8 @@ import type { ResolvedKserveOptions } from './kserve.ts'
 /** The reason of all exchanges whose client has gone, or is answered: without one, each would make an exception. */
 let disconnected: HttpFailure | undefined
 
+const ignored = (): void => {}
+
 /** One request and its response, until it is answered or the client has gone. */
 export class Exchange {
   readonly request: IncomingMessage
@@ -26,8 +28,9 @@ export class Exchange {
   readonly #response: ServerResponse
   readonly #held: HeldBytes
   readonly #stop = new AbortController()
-  /** Fires when the client has gone. */
-  readonly #gone = new AbortController()
+  /** Resolves when the answer has been sent or the client has gone. */
+  readonly #over: Promise<void>
+  #isOver = false
   readonly #begunAtMs = performance.now()
   readonly #leave: () => void
   #heldBytes = 0
@@ -48,10 +51,13 @@ export class Exchange {
     this.options = options
     this.#response = response
     this.#held = held
+    let resolve!: () => void
+    this.#over = new Promise((resolved) => (resolve = resolved))
     this.#leave = followConnection(response, () => {
-      const left = (disconnected ??= new HttpFailure(499, 'The client disconnected.'))
-      this.#gone.abort(left)
-      if (!response.writableFinished) this.#stop.abort(left)
+      this.#isOver = true
+      resolve()
+      if (!response.writableFinished)
+        this.#stop.abort((disconnected ??= new HttpFailure(499, 'The client disconnected.')))
     })
   }
 
@@ -104,25 +110,23 @@ export class Exchange {
 
   /** Sends the answer, unless the client has gone. */
   async send(reply: Reply): Promise<void> {
-    if (this.#gone.signal.aborted || this.#response.destroyed || this.#response.headersSent) return
-    const sent = reply.headers?.['connection'] === 'close' ? this.#sendLast(reply) : this.#send(reply)
-    await sent.catch(() => {}) // the client has gone meanwhile
+    if (this.#isOver || this.#response.destroyed || this.#response.headersSent) return
+    this.#response.on('error', ignored) // the client has gone meanwhile
+    await (reply.headers?.['connection'] === 'close' ? this.#sendLast(reply) : this.#send(reply))
     if (this.#dropsRest) this.request.socket.destroy() // it would be read until the client has taken the answer
   }
 
-  /** Resolves when the answer has been sent or the client has gone. */
-  async #send({ status, headers = {}, parts }: Reply): Promise<void> {
+  #send({ status, headers = {}, parts }: Reply): Promise<void> {
     const response = this.#response
-    const gone = this.#gone.signal
     const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
     const encoding =
       length >= this.options.compressFromBytes
         ? acceptedEncoding(this.request.headers['accept-encoding'])
         : 'identity'
-    const sent = finished(response, { signal: gone })
     if (encoding === 'identity') {
       response.writeHead(status, { ...headers, 'content-length': length })
-      if (length <= joinedBytes) response.end(parts.length === 1 ? parts[0] : Buffer.concat(parts))
+      // As text, Node.js sends it in one piece with the headers.
+      if (length <= joinedBytes) response.end(Buffer.concat(parts).toString('latin1'), 'latin1')
       else {
         response.cork()
         for (const part of parts) response.write(part)
@@ -134,11 +138,11 @@ export class Exchange {
       const options = { level: constants.Z_BEST_SPEED }
       const encoder = encoding === 'gzip' ? createGzip(options) : createDeflate(options)
       encoder.pipe(response)
-      gone.addEventListener('abort', () => encoder.destroy())
+      void this.#over.then(() => encoder.destroy())
       for (const part of parts) encoder.write(part)
       encoder.end()
     }
-    await sent
+    return this.#over
   }
 
   /**
@@ -149,17 +153,16 @@ export class Exchange {
   async #sendLast({ status, headers, parts }: Reply): Promise<void> {
     const { request } = this
     const response = this.#response
-    const gone = this.#gone.signal
     const all = Buffer.concat(parts)
     response.writeHead(status, { ...headers, 'content-length': all.byteLength })
     response.write(all)
     const leftMs = Math.ceil(this.#begunAtMs + this.options.bodyTimeoutMs - performance.now())
     if (!request.complete && !this.#dropsRest && leftMs > 0) {
-      const signal = AbortSignal.any([AbortSignal.timeout(leftMs), gone])
-      await finished(request.resume(), { signal }).catch(() => {})
+      const read = finished(request.resume(), { signal: AbortSignal.timeout(leftMs) }).catch(() => {})
+      await Promise.race([read, this.#over])
     }
     response.end()
-    await finished(response, { signal: gone })
+    return this.#over
   }
 
   end(): void {
