@@ -13,11 +13,15 @@ std::uint64_t valueOf(const OrtLibrary& library, const OrtKeyValuePairs* stats, 
   return value == nullptr ? 0 : std::strtoull(value, nullptr, 10);
 }
 
-Owned<OrtAllocator> arenaOf(const Session& session) {
-  const OrtLibrary& library = session.library;
-  return own<OrtAllocator>(library, library.api.ReleaseAllocator, [&](OrtAllocator** out) {
-    return library.api.CreateAllocator(session.get(), library.cpuMemory, out);
-  });
+// A session that has another one for lone runs has two arenas.
+std::vector<OrtSession*> sessionsOf(const Session& session) {
+  if (session.lone() == session.get()) return {session.get()};
+  return {session.get(), session.lone()};
+}
+
+Owned<OrtAllocator> arenaOf(const OrtLibrary& library, OrtSession* session) {
+  return own<OrtAllocator>(library, library.api.ReleaseAllocator,
+                           [&](OrtAllocator** out) { return library.api.CreateAllocator(session, library.cpuMemory, out); });
 }
 
 // Any values at all: none is read.
@@ -39,21 +43,28 @@ std::vector<Owned<OrtValue>> someInputs(const Session& session) {
 
 void beginArena(const Session& session) {
   const OrtLibrary& library = session.library;
-  const auto arena = arenaOf(session);
-  void* bytes = nullptr;
-  library.check(library.api.AllocatorAlloc(arena.get(), 1, &bytes));
-  library.check(library.api.AllocatorFree(arena.get(), bytes));
+  for (OrtSession* each : sessionsOf(session)) {
+    const auto arena = arenaOf(library, each);
+    void* bytes = nullptr;
+    library.check(library.api.AllocatorAlloc(arena.get(), 1, &bytes));
+    library.check(library.api.AllocatorFree(arena.get(), bytes));
+  }
 }
 
 std::optional<ArenaStats> arenaStats(const Session& session) {
   const OrtLibrary& library = session.library;
   const OrtApi& api = library.api;
-  const auto arena = arenaOf(session);
-  const auto stats = own<OrtKeyValuePairs>(library, api.ReleaseKeyValuePairs,
-                                           [&](OrtKeyValuePairs** out) { return api.AllocatorGetStats(arena.get(), out); });
-  if (api.GetKeyValue(stats.get(), "TotalAllocated") == nullptr) return std::nullopt;
-  return ArenaStats{valueOf(library, stats.get(), "TotalAllocated"), valueOf(library, stats.get(), "InUse"),
-                    valueOf(library, stats.get(), "MaxInUse")};
+  ArenaStats sum;
+  for (OrtSession* each : sessionsOf(session)) {
+    const auto arena = arenaOf(library, each);
+    const auto stats = own<OrtKeyValuePairs>(library, api.ReleaseKeyValuePairs,
+                                             [&](OrtKeyValuePairs** out) { return api.AllocatorGetStats(arena.get(), out); });
+    if (api.GetKeyValue(stats.get(), "TotalAllocated") == nullptr) return std::nullopt;
+    sum.totalBytes += valueOf(library, stats.get(), "TotalAllocated");
+    sum.inUseBytes += valueOf(library, stats.get(), "InUse");
+    sum.mostInUseBytes += valueOf(library, stats.get(), "MaxInUse");
+  }
+  return sum;
 }
 
 void shrinkArena(const Session& session) {
@@ -70,12 +81,14 @@ void shrinkArena(const Session& session) {
     inputs.push_back(values[index].get());
   }
   for (const ValueInfo& info : session.outputs) outputNames.push_back(info.name.c_str());
-  std::vector<OrtValue*> outputs(outputNames.size());
-  OrtStatus* status = api.Run(session.get(), options.get(), inputNames.data(), inputs.data(), inputs.size(), outputNames.data(),
-                              outputs.size(), outputs.data());
-  if (status != nullptr) api.ReleaseStatus(status);  // that it was stopped
-  for (OrtValue* output : outputs) {
-    if (output != nullptr) api.ReleaseValue(output);  // of a model without operators
+  for (OrtSession* each : sessionsOf(session)) {
+    std::vector<OrtValue*> outputs(outputNames.size());
+    OrtStatus* status = api.Run(each, options.get(), inputNames.data(), inputs.data(), inputs.size(), outputNames.data(),
+                                outputs.size(), outputs.data());
+    if (status != nullptr) api.ReleaseStatus(status);  // that it was stopped
+    for (OrtValue* output : outputs) {
+      if (output != nullptr) api.ReleaseValue(output);  // of a model without operators
+    }
   }
 }
 

@@ -89,6 +89,11 @@ ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, b
       places = false;
       continue;
     }
+    if (status != nullptr && isLone && session_->lone() != session_->get()) {
+      library.api.ReleaseStatus(status);  // it may have had no memory for a second arena
+      isLone = false;
+      continue;
+    }
     library.check(status);
     if (findAliases(mark)) continue;
     fits_ = places;

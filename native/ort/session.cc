@@ -90,7 +90,13 @@ std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* ses
 }  // namespace
 
 Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening)
-    : library(its), id(++lastId), runEntries(runEntriesOf(settings)), large(isLarge(source)), path(source.path), session_(openSession(its, source, settings, opening)), lone_(openLone(its, source, settings, opening)) {
+    : library(its),
+      id(++lastId),
+      runEntries(runEntriesOf(settings)),
+      large(isLarge(source)),
+      path(source.path),
+      session_(openSession(its, source, settings, opening)),
+      lone_(openLone(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
   neededInputs = inputs.size();

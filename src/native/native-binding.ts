@@ -222,8 +222,13 @@ export interface NativeRunLoop {
     inputs: readonly unknown[],
     outputs: readonly unknown[],
   ): void
-  /** @param isLone see `Executor.submit`. */
-  submit(slotId: number, layoutIndex: number, isLone: boolean, apart?: readonly (MailedValue | null)[]): void
+  /** @param allCores see `Executor.submit`. */
+  submit(
+    slotId: number,
+    layoutIndex: number,
+    allCores: boolean,
+    apart?: readonly (MailedValue | null)[],
+  ): void
   /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
   runHere(slotId: number, layoutIndex: number): boolean
   /** False when the thread has started it. */

@@ -24,7 +24,7 @@ export interface PreparedBatch {
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
   /** See `Executor.submit`. */
-  readonly isLone: boolean
+  readonly allCores: boolean
 }
 
 /** What a {@link ModelInstance} is made of. */
@@ -175,7 +175,7 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    if (slot.isAlone && !inline) this.session.loneRuns.ran(slot.rows, slot.isLone, inferEndMs - inferStartMs)
+    if (slot.lone !== null && !inline) this.session.ranLone(slot, slot.lone, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.batch!.takenAtMs,
@@ -196,6 +196,7 @@ export class ModelInstance implements Instance {
       slot,
       timeline,
       inline,
+      allCores: slot.lone === 'allCores' && !inline,
       instance: this.name,
       mailed,
       failures,
@@ -248,7 +249,7 @@ export class ModelInstance implements Instance {
     this.#free.length = 0
   }
 
-  #prepare(slot: StagingSlot, batch: Batch, isNext: boolean): PreparedBatch {
+  #prepare(slot: StagingSlot, batch: Batch, idle: boolean): PreparedBatch {
     const scheduler = this.#scheduler
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
     this.use.usedAtMs = batch.takenAtMs
@@ -273,9 +274,8 @@ export class ModelInstance implements Instance {
     this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    // Of one request: the memory of a large batch would be taken a second time.
-    slot.isAlone = isNext && requests.length === 1 && this.#isAlone()
-    slot.isLone = slot.isAlone && this.session.loneRuns.takes(rows)
+    const isOnly = idle && requests.length === 1 && !scheduler.hasWaiting
+    slot.lone = isOnly ? this.session.loneThreads(requests[0]!, rows) : null
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,
@@ -284,16 +284,8 @@ export class ModelInstance implements Instance {
       runMs,
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
-      isLone: slot.isLone,
+      allCores: slot.lone === 'allCores',
     }
-  }
-
-  /** Whether nothing else of the model runs or waits, and the workers of its other instances have nothing to do. */
-  #isAlone(): boolean {
-    const { instances, hasWaiting } = this.#scheduler
-    if (instances.size === 1 || hasWaiting) return false
-    for (const instance of instances) if (instance !== this && !instance.idle) return false
-    return true
   }
 
   #addSlot(): void {

@@ -1,3 +1,4 @@
+import type { LoneThreads } from './worker-session.ts'
 import type { Executor } from './executors/executor.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
@@ -77,12 +78,10 @@ export class StagingSlot {
   /** Rows of leases in it that lie where they were written, and those that were copied. */
   leasedInPlace = 0
   leasedCopied = 0
-  /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
-  /** Whether no other batch of the model ran or waited when it was taken. */
-  isAlone = false
-  /** Whether it was to have all cores for that. */
-  isLone = false
+  /** When the batch had been gathered, in milliseconds. */
   gatheredAtMs = 0
+  /** The threads of a batch that is the only one of its device; `null` beside others. */
+  lone: LoneThreads | null = null
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {
     this.id = source.nextSlotId()

@@ -36,8 +36,8 @@ export class WorkerSession {
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
-  /** Which threads its batches have that are alone. */
-  readonly loneRuns = new LoneRuns()
+  /** `null` where lone batches have the same threads as others. */
+  #loneRuns: LoneRuns | null = null
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
   #batches: ModelInstance | null = null
@@ -139,6 +139,8 @@ export class WorkerSession {
         checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
         this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
         this.#wasOpen = true
+        const hasLone = this.#source.options.loneThreads !== undefined && !state.isOriginal
+        this.#loneRuns = hasLone ? (this.#loneRuns ?? new LoneRuns()) : null
         return opened
       }),
     )
@@ -218,6 +220,20 @@ export class WorkerSession {
   /** A batch was run on it, which {@link keepsArena}. */
   ran(): void {
     if (this.#openOn !== null) this.#arena?.ran(this.#openOn)
+  }
+
+  /** The threads for a request beside which no other of its model runs or waits; `null` where it has none of its own, or other workers are busy. */
+  loneThreads(request: LoneRequest, rows: number): LoneThreads | null {
+    return this.#loneRuns !== null && this.worker.othersIdle ? this.#loneRuns.threadsFor(request, rows) : null
+  }
+
+  /** A request was run on threads that {@link loneThreads} gave. */
+  ranLone(
+    { requests, rows }: { readonly requests: readonly LoneRequest[]; readonly rows: number },
+    threads: LoneThreads,
+    tookMs: number,
+  ): void {
+    this.#loneRuns?.ran(requests[0]!, rows, threads, tookMs)
   }
 
   /** What its arena holds; `null` for none, and when it is not known. */
@@ -557,48 +573,70 @@ function warnOnce(why: string): void {
   warn('ZEROHOP_MEMORY_IGNORED', message)
 }
 
-/** Sizes of batches of which it is known which threads are faster; those tried first go first. */
-const mostSizes = 64
-/** After how many runs of a size the slower threads are tried again, at the latest. */
-const mostRunsUntried = 512
+/** What a batch that is the only one of its device runs on: all cores, or its instance's share of them. */
+export type LoneThreads = 'allCores' | 'share'
 
-/** How long runs of a size take that are alone, on all cores and on the instance's share: their mean on the faster ones, the last one on the others. */
+/** Kinds of batches whose times are remembered; those that came first go first. */
+const mostKinds = 64
+/** After how many runs of a kind the slower threads are tried again, at the latest. */
+const mostRunsUntried = 512
+/** Slower threads that take so many times as long are not tried before that. */
+const farSlower = 2
+/** A run counts as taking so many times the usual at most: one that was held up says little. */
+const mostTimes = 1.5
+
+/** How long lone runs of one kind take. */
 interface LoneTimes {
+  /** Since it was last found out which threads are faster. */
   runs: number
-  allCoresMs: number
-  ownMs: number
+  /** A mean while these are the faster ones, else the last time; 0 for none yet. */
+  readonly ms: Record<LoneThreads, number>
 }
 
 /**
- * Which threads a batch is to have that is alone: all, or its instance's share. All are faster, but not on a busy machine, nor for a
- * graph without a parallel part. So both are tried, ever more seldom.
+ * Finds out which threads are better for a batch that is the only one of its device. Mostly all cores are faster; not on a busy machine,
+ * nor for a graph without parallel parts. So both are tried, ever more seldom.
  */
 class LoneRuns {
-  readonly #sizes = new Map<number, LoneTimes>()
+  readonly #kinds = new Map<string, LoneTimes>()
 
-  /** Whether a batch of so many rows is to have all cores. */
-  takes(rows: number): boolean {
-    const times = this.#sizes.get(rows)
-    if (times === undefined) return true
-    const { runs, allCoresMs, ownMs } = times
-    const triesOther = runs < mostRunsUntried ? (runs & (runs - 1)) === 0 : runs % mostRunsUntried === 0
-    return allCoresMs <= ownMs !== triesOther
+  threadsFor({ bucketKey, deadlineAtMs }: LoneRequest, rows: number): LoneThreads {
+    const times = this.#kinds.get(`${rows} ${bucketKey}`)
+    if (times === undefined) return 'allCores'
+    const faster = fasterOf(times)
+    const other = otherThan(faster)
+    const isFarSlower = times.ms[other] > farSlower * times.ms[faster]
+    const isTurn = isPowerOfTwo(times.runs) && times.runs < mostRunsUntried && !isFarSlower
+    const tries = (isTurn || times.runs % mostRunsUntried === 0) && deadlineAtMs === null
+    return tries ? other : faster
   }
 
-  ran(rows: number, onAllCores: boolean, ms: number): void {
-    const times = this.#sizes.get(rows)
+  ran({ bucketKey }: LoneRequest, rows: number, threads: LoneThreads, tookMs: number): void {
+    const kind = `${rows} ${bucketKey}`
+    let times = this.#kinds.get(kind)
     if (times === undefined) {
-      if (this.#sizes.size === mostSizes) this.#sizes.delete(this.#sizes.keys().next().value!)
-      this.#sizes.set(rows, {
-        runs: 1,
-        allCoresMs: onAllCores ? ms : 0,
-        ownMs: onAllCores ? Infinity : ms,
-      })
-      return
+      if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
+      this.#kinds.set(kind, (times = { runs: 0, ms: { allCores: 0, share: 0 } }))
     }
-    times.runs++
-    const of = onAllCores ? 'allCoresMs' : 'ownMs'
-    const isFaster = onAllCores === times.allCoresMs <= times.ownMs
-    times[of] = isFaster ? times[of] + (ms - times[of]) / 4 : ms
+    const faster = fasterOf(times)
+    const usualMs = times.ms[threads]
+    times.ms[threads] =
+      threads === faster && usualMs > 0
+        ? usualMs + (Math.min(tookMs, mostTimes * usualMs) - usualMs) / 4
+        : tookMs
+    times.runs = fasterOf(times) === faster ? times.runs + 1 : 1
   }
+}
+
+/** What is to be known of a lone request. */
+interface LoneRequest {
+  readonly bucketKey: string
+  readonly deadlineAtMs: number | null
+}
+
+const otherThan = (threads: LoneThreads): LoneThreads => (threads === 'share' ? 'allCores' : 'share')
+const isPowerOfTwo = (count: number): boolean => (count & (count - 1)) === 0
+
+function fasterOf({ ms: { allCores, share } }: LoneTimes): LoneThreads {
+  return share > 0 && share < allCores ? 'share' : 'allCores'
 }

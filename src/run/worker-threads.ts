@@ -21,6 +21,8 @@ export interface WorkerThread {
 export interface ThreadSource {
   /** What the application's thread may run itself, through its executors; `null` or left out for nothing. */
   readonly inline?: InlineBudget | null
+  /** All workers of the device; left out where it does not matter what others do. */
+  readonly workers?: readonly { readonly busy: boolean }[]
   /** A thread that is not started yet, whose executor reports to `events`. */
   newThread(events: ExecutorEvents): WorkerThread
 }

@@ -28,6 +28,7 @@ export class Worker {
   readonly time: WorkerTime
   readonly threads: WorkerThreads
   readonly #clock: Clock
+  readonly #source: ThreadSource
   /** What the application's thread may run itself; `null` for nothing. */
   readonly #inline: InlineBudget | null
   readonly #tasks = new WorkerTasks()
@@ -48,6 +49,7 @@ export class Worker {
     this.name = name
     this.time = new WorkerTime(clock)
     this.#clock = clock
+    this.#source = source
     this.#inline = source.inline ?? null
     this.#stops = new StopLimit(clock, (what) => this.#hasEnded(what) || this.threads.detach())
     this.threads = new WorkerThreads(source, clock, this, changed)
@@ -76,6 +78,16 @@ export class Worker {
   /** Whether it would start a batch at once. */
   get idle(): boolean {
     return this.threads.serving && this.time.dispatched.length < this.#concurrency() && !this.#tasks.running
+  }
+
+  /** Whether it has anything to do. */
+  get busy(): boolean {
+    return this.time.dispatched.length > 0 || this.#tasks.running
+  }
+
+  /** Whether no other worker of its device has anything to do. */
+  get othersIdle(): boolean {
+    return this.#source.workers?.every((worker) => worker === this || !worker.busy) ?? true
   }
 
   /** The estimated time until the worker is done with what it was given, in milliseconds. */
@@ -241,7 +253,7 @@ export class Worker {
   #submit(
     executor: Executor,
     source: ModelInstance,
-    { slotId, preparedAtMs, layoutIndex, mailed, runMs, isExclusive, elsewhere, isLone }: PreparedBatch,
+    { slotId, preparedAtMs, layoutIndex, mailed, runMs, isExclusive, elsewhere, allCores }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
@@ -254,7 +266,7 @@ export class Worker {
       this.#inline?.allows(runMs, source, source.hasWaiting, preparedAtMs)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
-      executor.submit(slotId, layoutIndex, mailed, isLone)
+      executor.submit(slotId, layoutIndex, mailed, allCores)
     } catch (error) {
       const nowMs = this.#clock.nowMs() // there was no memory for its inputs, say
       const times = { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }

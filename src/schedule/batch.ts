@@ -59,6 +59,8 @@ export interface FinishedBatch {
   readonly timeline: Readonly<BatchTimeline>
   /** Whether it was run by the application's thread. */
   readonly inline: boolean
+  /** Whether its run had all cores, which says nothing of how long others take. */
+  readonly allCores: boolean
   /** The instance that ran it. */
   readonly instance: string
   /** Outputs that came by message, by output; `null` for what lies in the slot. */

@@ -22,6 +22,8 @@ export interface TimedRun {
   readonly requests: readonly { readonly bucketKey: string; readonly deadlineAtMs: number | null }[]
   readonly rows: number
   readonly timeline: { readonly takenAtMs: number; readonly startMs: number; readonly inferEndMs: number }
+  /** Whether it had all cores, which says nothing of how long others take. Default false. */
+  readonly allCores?: boolean
 }
 
 /** The model of an {@link Estimator}. */
@@ -111,14 +113,14 @@ export class Estimator {
    * @param waitingRows rows of those in no batch.
    */
   observe(
-    { requests, rows, timeline }: TimedRun,
+    { requests, rows, timeline, allCores = false }: TimedRun,
     others: number,
     waitingRows: number,
     nowMs: number,
   ): boolean {
     const { takenAtMs, startMs, inferEndMs } = timeline
     const { bucketKey } = requests[0]!
-    this.runTimes.observe(bucketKey, rows, inferEndMs - startMs, nowMs)
+    if (!allCores) this.runTimes.observe(bucketKey, rows, inferEndMs - startMs, nowMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
     const division = this.#division
@@ -485,14 +487,15 @@ export class Spread {
   }
 }
 
-/** Values of {@link Recent} that came since it was last put in order, from which on all are sorted instead. */
+/** With more new values than this, all are sorted again. */
 const mostUnsorted = 8
 
-/** The last so many values. They are put in order when a quantile is asked for, which hardly anyone may do. */
+/** The last so many values. They are put in order when a quantile is asked for. */
 export class Recent {
   readonly #ring: Float64Array
   readonly #sorted: Float64Array
-  #count = 0
+  /** How many there are. */
+  count = 0
   #next = 0
   /** Values that are not in order yet, and which they took the place of. */
   #unsorted = 0
@@ -506,8 +509,8 @@ export class Recent {
   add(value: number): void {
     const ring = this.#ring
     const next = this.#next
-    if (this.#count < ring.length) {
-      this.#count++
+    if (this.count < ring.length) {
+      this.count++
       this.#unsorted = Infinity
     } else {
       if (this.#unsorted < mostUnsorted) this.#replaced[this.#unsorted] = ring[next]!
@@ -517,14 +520,10 @@ export class Recent {
     this.#next = next + 1 === ring.length ? 0 : next + 1
   }
 
-  get count(): number {
-    return this.#count
-  }
-
   /** Nearest-rank quantile. */
   quantile(q: number): number {
     if (this.#unsorted > 0) this.#sort()
-    return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
+    return this.#sorted[Math.max(0, Math.ceil(q * this.count) - 1)]!
   }
 
   #sort(): void {
@@ -532,7 +531,7 @@ export class Recent {
     this.#unsorted = 0
     if (unsorted > Math.min(mostUnsorted, ring.length)) {
       this.#sorted.set(ring)
-      this.#sorted.subarray(0, this.#count).sort()
+      this.#sorted.subarray(0, this.count).sort()
       return
     }
     let at = this.#next - unsorted
@@ -555,7 +554,7 @@ export class Recent {
 
   #find(value: number): number {
     let low = 0
-    let high = this.#count
+    let high = this.count
     while (low < high) {
       const middle = (low + high) >> 1
       if (this.#sorted[middle]! < value) low = middle + 1

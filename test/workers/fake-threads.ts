@@ -17,7 +17,7 @@ interface Cell {
   readonly slotId: number
   readonly layoutIndex: number
   /** Whether it is to have all cores. */
-  readonly isLone: boolean
+  readonly allCores: boolean
   claimed: boolean
 }
 
@@ -86,12 +86,12 @@ export class FakeExecutor implements Executor {
     this.#slots.get(slotId)!.layouts[layoutIndex] = layout
   }
 
-  submit(slotId: number, layoutIndex: number, _mailed: unknown, isLone = false): void {
+  submit(slotId: number, layoutIndex: number, _mailed: unknown, allCores = false): void {
     if (this.cells.length === 2) throw new Error('more was dispatched than there are cells')
     if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined)
       throw new Error(`slot ${slotId} is not known here`)
     if (this.#threads.noMemory) throw new Error('there is no memory for an input')
-    this.cells.push({ slotId, layoutIndex, isLone, claimed: false })
+    this.cells.push({ slotId, layoutIndex, allCores, claimed: false })
   }
 
   revoke(slotId: number): boolean {
@@ -222,6 +222,8 @@ export class FakeThreads implements ThreadSource {
   /** All there were, started or not. */
   readonly executors: FakeExecutor[] = []
   started = 0
+  /** All workers of the device. */
+  workers: ThreadSource['workers'] = []
   /** What a model says of itself when it is opened. */
   opened: OpenedSession = { inputs: [], outputs: [], carrier: libraryCarrier }
   /** What a start waits for, or rejects with. */

@@ -1,32 +1,33 @@
 import { describe, expect, it } from 'vitest'
 import { fates, House, Served, settled } from './serving.ts'
 
-/** A model with an instance on each of two workers, whose batches have a row each. */
-async function twoInstances(config = {}) {
-  const house = await House.open(2)
-  const model = await Served.on(house, 'm', house.places, { maxBatchSize: 1, ...config })
+/** A model with an instance on each of the first two workers, of which a lone request may have the cores of all. */
+async function twoInstances(config = {}, workers = 2) {
+  const house = await House.open(workers)
+  house.loneThreads = workers
+  const model = await Served.on(house, 'm', house.places.slice(0, 2), { maxBatchSize: 1, ...config })
   const threads = house.places.map((place) => place.threads.current)
   /** Whether the batches that the threads have are to have all cores. */
-  const present = () => threads.flatMap(({ cells }) => cells.map(({ isLone }) => isLone))
+  const present = () => threads.flatMap(({ cells }) => cells.map(({ allCores }) => allCores))
   /** Answers a request that comes alone; returns whether it had all cores. */
-  const alone = async (tookMs: (isLone: boolean) => number): Promise<boolean> => {
-    const sent = model.send(1)
+  const alone = async (tookMs: (allCores: boolean) => number, deadlineMs?: number): Promise<boolean> => {
+    const sent = model.send(1, deadlineMs === undefined ? {} : { deadlineMs })
     await settled()
-    const [isLone] = present()
-    for (const thread of threads) thread.finish(null, tookMs(isLone!))
+    const [allCores] = present()
+    for (const thread of threads) thread.finish(null, tookMs(allCores!))
     expect(await fates([sent])).toEqual([2])
-    return isLone!
+    return allCores!
   }
   return { house, model, threads, present, alone }
 }
 
-describe('a batch of a model with two instances', () => {
+describe('a request of a model with two instances', () => {
   it('has all cores when it is alone', async () => {
     const { alone } = await twoInstances()
     expect(await alone(() => 5)).toBe(true)
   })
 
-  it('has the share of its instance while another batch runs', async () => {
+  it('has the share of its instance while another runs', async () => {
     const { model, present } = await twoInstances()
     model.send(1)
     await settled()
@@ -42,17 +43,17 @@ describe('a batch of a model with two instances', () => {
     expect(present().slice(0, 2)).toEqual([false, false])
   })
 
-  it('has the share of its instance while the other worker has work of another model', async () => {
-    const { house, model, present } = await twoInstances()
-    const other = await Served.on(house, 'other', [house.places[1]!])
+  it('has the share of its instance while any other worker has work, be it of another model', async () => {
+    const { house, model, present } = await twoInstances({}, 3)
+    const other = await Served.on(house, 'other', [house.places[2]!])
     other.send(1)
     await settled()
     model.send(2)
     await settled()
-    expect(present()).toEqual([false, false])
+    expect(present()).toEqual([false, true])
   })
 
-  it('of several requests has the share of its instance: the memory of a large run is not taken twice', async () => {
+  it('has the share of its instance where it shares its run', async () => {
     const { model, present } = await twoInstances({ maxBatchSize: 8 })
     for (let value = 0; value < 8; value++) model.send(value)
     await settled()
@@ -62,20 +63,48 @@ describe('a batch of a model with two instances', () => {
   it('has the share of its instance where all cores turn out to be slower, and is tried again now and then', async () => {
     const { alone } = await twoInstances()
     const had: boolean[] = []
-    for (let run = 0; run < 64; run++) had.push(await alone((isLone) => (isLone ? 9 : 4)))
-    expect(had.slice(0, 4)).toEqual([true, false, true, false])
-    expect(had.filter(Boolean).length).toBeLessThan(8)
-    for (let run = 0; run < 128; run++) had.push(await alone((isLone) => (isLone ? 2 : 4)))
+    for (let run = 0; run < 64; run++) had.push(await alone((allCores) => (allCores ? 7 : 4)))
+    expect(had.slice(0, 2)).toEqual([true, false])
+    expect(had.filter(Boolean).length).toBeLessThan(10)
+    for (let run = 0; run < 128; run++) had.push(await alone((allCores) => (allCores ? 2 : 4)))
     expect(had.at(-1)).toBe(true)
+  })
+
+  it('keeps all cores after a run that was held up', async () => {
+    const { alone } = await twoInstances()
+    const had: boolean[] = []
+    for (let run = 0; run < 1200; run++)
+      had.push(await alone((allCores) => (run % 50 === 49 ? 60 : allCores ? 10 : 18)))
+    expect(had.filter((allCores) => !allCores).length).toBeLessThan(60)
+  })
+
+  it('is tried on no threads that are slower where it has a deadline', async () => {
+    const { alone } = await twoInstances()
+    const had: boolean[] = []
+    for (let run = 0; run < 20; run++) had.push(await alone((allCores) => (allCores ? 4 : 7), 10_000))
+    expect(had).toEqual(had.map(() => true))
+  })
+
+  it('says nothing, on all cores, of how long others take', async () => {
+    const { model, alone } = await twoInstances()
+    for (let run = 0; run < 40; run++) await alone((allCores) => (allCores ? 4 : 7))
+    const { bucketKey } = model.send(1).request
+    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 1)).toBe(7)
+  })
+
+  it('has all cores still when one instance is left', async () => {
+    const { model, alone } = await twoInstances()
+    await model.scale(1)
+    expect(await alone(() => 5)).toBe(true)
   })
 })
 
-describe('a batch of a model with one instance', () => {
+describe('a request of a model whose instances have all cores', () => {
   it('is never told apart', async () => {
     const house = await House.open(1)
     const model = await Served.on(house, 'm', house.places)
     model.send(1)
     await settled()
-    expect(house.places[0]!.threads.current.cells.map(({ isLone }) => isLone)).toEqual([false])
+    expect(house.places[0]!.threads.current.cells.map(({ allCores }) => allCores)).toEqual([false])
   })
 })

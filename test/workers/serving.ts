@@ -51,14 +51,21 @@ export class FakeHost extends ModelHost {
   readonly #acquire: (byteLength: number) => StagingBuffer
   readonly #choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null
 
-  /** @param choose the worker of a further instance. */
+  readonly #loneThreads: number
+
+  /**
+   * @param choose the worker of a further instance.
+   * @param loneThreads threads of a batch that is the only one; 1 where it has no more than others.
+   */
   constructor(
     clock: Clock,
     places: readonly Pick<Place, 'worker'>[],
     acquire: (byteLength: number) => StagingBuffer,
     choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null = null,
+    loneThreads = 1,
   ) {
     super(options, clock, () => {})
+    this.#loneThreads = loneThreads
     this.#places = places
     this.#acquire = acquire
     this.#choose = choose
@@ -69,7 +76,8 @@ export class FakeHost extends ModelHost {
   }
 
   override async place(...[, , place]: Parameters<ModelHost['place']>): Promise<void> {
-    for (const { worker } of this.#places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, 0)
+    const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1, loneThreads: this.#loneThreads } as const
+    for (const { worker } of this.#places) place(worker, placement, 0)
   }
 
   override async placeMore(...[, more, apartFrom, place]: Parameters<ModelHost['placeMore']>): Promise<void> {
@@ -83,7 +91,9 @@ export class FakeHost extends ModelHost {
   }
 
   override async prepare(model: string): Promise<PreparedModel> {
-    return { ...asItIs(''), opening: () => ({ model, options: {} }) }
+    const isCompiled = this.#loneThreads > 1
+    const original = { model, options: {}, isStillMade: () => true, used: () => {} }
+    return { ...asItIs(''), opening: () => ({ model, options: {}, ...(isCompiled && { original }) }) }
   }
 
   override sessionRuntime(): SessionRuntime {
@@ -138,6 +148,8 @@ export class House {
   readonly clock = new FakeClock(1000)
   readonly keepAlive = new CountedHolds()
   readonly places: Place[]
+  /** See {@link FakeHost}; set before a model is loaded. */
+  loneThreads = 1
 
   private constructor(workers: number) {
     this.places = Array.from({ length: workers }, (_, number) => {
@@ -151,6 +163,7 @@ export class House {
       )
       return { worker, threads, events }
     })
+    for (const { threads } of this.places) threads.workers = this.places.map(({ worker }) => worker)
   }
 
   /** One with a worker whose thread was not started yet. */
@@ -223,6 +236,7 @@ export class Served {
       places,
       sharedBuffer,
       (apartFrom) => this.#choose(apartFrom).worker,
+      house.loneThreads,
     )
     this.#instances = new ModelInstances(name, resolved, host, () => this.wanted && this.failure === null)
     this.scaling = new Scaling(resolved, this.#instances, this.scheduler, warmedAgain())

@@ -49,7 +49,7 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   runMs: 0,
   isExclusive: false,
   elsewhere: false,
-  isLone: false,
+  allCores: false,
   ...members,
 })
 

@@ -125,13 +125,13 @@ export interface Executor {
    * Dispatches a batch.
    *
    * @param mailed inputs that do not lie in the slot.
-   * @param isLone whether it is to have all cores, where the session can: no other batch of its model runs or waits.
+   * @param allCores whether its run has all cores, where the session was opened for that too.
    */
   submit(
     slotId: number,
     layoutIndex: number,
     mailed: readonly (MailedValue | null)[] | null,
-    isLone: boolean,
+    allCores: boolean,
   ): void
   /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
   listen?(): void
