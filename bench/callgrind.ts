@@ -64,8 +64,8 @@ export interface ThreadInstructions {
 
 /**
  * Counts the instructions of one request with valgrind, which takes minutes: on the application's thread, and on the worker's
- * if there is one. They are the difference of two runs of different length, without start and warming up. zerohop's batches
- * are dispatched to the worker: under valgrind no run is short enough to be inline.
+ * if there is one. They are the difference of two runs of different length, without start and warming up. With its defaults zerohop
+ * dispatches all batches to the worker: under valgrind no run is short enough to be inline.
  */
 export function instructionsPerRequest(
   side: OurSide | 'batcher',

@@ -5,7 +5,8 @@ import { benchModel } from './models.ts'
 import type { OurSide } from './side.ts'
 import { tableOf } from './table.ts'
 
-const sides = process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'binding']
+const sides =
+  process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'native, all inline', 'binding']
 const asked = { model: benchModel('identity'), maxBatchSize: 64, callers: 1 }
 const rows = (sides as OurSide[]).flatMap((executor) =>
   instructionsPerRequest(executor, asked, [3000, 7000]).map(({ thread, all, parts }) => ({

@@ -1,10 +1,11 @@
 import type { ComputePrecision, EngineOptions, Tensor } from 'zerohop'
 import type { BenchModel } from './models.ts'
 
-/** Ours, by what is said to the engine: both executors of one build, and the native one without its short cut. */
+/** Ours, by what is said to the engine: both executors of one build, and the native one without its short cut, or with all runs in it. */
 export const ourSides = {
   native: { executor: 'native' },
   'native, inline: false': { executor: 'native', inline: false },
+  'native, all inline': { executor: 'native', inline: { maxUs: 1_000_000, loopShare: 1 } },
   binding: { executor: 'binding' },
 } as const satisfies Record<string, EngineOptions>
 
