@@ -9,6 +9,7 @@
 // | nothing    | the same                                            | gives no y                                              |
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
+// | fails-on-many | as plus-one                                       | as plus-one, and fails with more than 2 threads         |
 // | few-threads | as plus-one, and is not opened with more than 2 threads |                                             |
 // | never-open | opens until that is cancelled                       |                                                         |
 // | until-stopped | as plus-one                                       | as plus-one, and fails when it is told to stop          |

@@ -52,6 +52,14 @@ TEST_F(SessionTableTest, DoesWithoutTheSecondWhereItCannotBeOpened) {
   EXPECT_EQ(counts.threads, 1);
 }
 
+TEST_F(SessionTableTest, RunsWithoutTheSecondWhatFailsThere) {
+  const auto session = get(file("fails-on-many"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+  ValueCopies none;
+  slot.prepare(session)->run(nullptr, none, true);
+  EXPECT_EQ(counts.threads, 1);
+  EXPECT_EQ(counts.runs, 2);
+}
+
 TEST_F(SessionTableTest, GivesTheSameSessionForTheSameFileAndSettings) {
   const ModelSource source = file("plus-one");
   const auto first = get(source), second = get(source);
