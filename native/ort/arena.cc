@@ -13,7 +13,7 @@ std::uint64_t valueOf(const OrtLibrary& library, const OrtKeyValuePairs* stats, 
   return value == nullptr ? 0 : std::strtoull(value, nullptr, 10);
 }
 
-// A session that has another one for lone runs has two arenas.
+// Each has an arena of its own.
 std::vector<OrtSession*> sessionsOf(const Session& session) {
   if (session.lone() == session.get()) return {session.get()};
   return {session.get(), session.lone()};

@@ -38,8 +38,8 @@ class PreparedRun {
   PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::vector<Place> inputs, std::vector<Place> outputs);
 
   // Runs the batch that lies in the slot; `apart` are the inputs that do not, by input. Throws OrtError. No bytes of the
-  // slot are given as an output but those that this run has written. Used by one thread at a time. `isLone` says that
-  // no other run is under way: it may have all cores.
+  // slot are given as an output but those that this run has written. Used by one thread at a time. With
+  // `isLone` it may have all cores.
   //
   // Returns what does not lie in the slot; empty when all does.
   ValueCopies run(const OrtRunOptions* options, ValueCopies& apart, bool isLone = false);

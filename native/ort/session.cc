@@ -35,8 +35,8 @@ Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& sour
   });
 }
 
-// Of the setting `loneThreads`; nullptr without it. Its arena does without patterns of memory, with which it would keep twice
-// what a run of ResNet-50 needs. One that cannot be had is done without.
+// Of the setting `loneThreads`; nullptr without it, and if it cannot be opened. Memory patterns are off: with them its arena
+// would keep twice what a run of ResNet-50 needs.
 Owned<OrtSession> openLone(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings,
                            Opening& opening) {
   Owned<OrtSession> none(nullptr, library.api.ReleaseSession);

@@ -260,7 +260,7 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
-  /** Threads for a batch that is alone, more than `intraOpNumThreads`. Default: it has no more than others. */
+  /** Threads of a lone request, more than `intraOpNumThreads`. Default: as many as others have. */
   readonly loneThreads?: number
   /** For a function: how it is opened. Such a session has no other options. */
   readonly function?: FunctionSource
@@ -288,7 +288,7 @@ export interface Placement {
   readonly gpu: number
   /** Threads per run. */
   readonly intraOpNumThreads: number
-  /** Threads of a run that is the only one, where instances have only a part of the cores each. */
+  /** Threads of a lone request. Default: `intraOpNumThreads`. */
   readonly loneThreads?: number
 }
 
@@ -345,7 +345,7 @@ export function sessionOptions(
   }
 }
 
-/** The option of a session for its batches that are alone: none where they have the same threads, or the application said how many. */
+/** The session option for lone requests. None if they have no more threads than others, or the application set `intraOpNumThreads`. */
 export function loneThreads(
   { sessionOptions: { intraOpNumThreads: given } }: Pick<ResolvedConfig, 'sessionOptions'>,
   { intraOpNumThreads, loneThreads = 0 }: Placement,

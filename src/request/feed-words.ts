@@ -6,7 +6,7 @@ import { isRawType, isTensorLike, storageOf, type ElementType } from '../tensor/
 import type { Filled } from './infer-request.ts'
 import { maxParts } from './split.ts'
 
-// What is said of feeds that do not fit.
+// Finds out what is wrong with feeds, and puts it into words. A valid request hardly comes here.
 
 /**
  * What data was checked against.
@@ -81,7 +81,7 @@ function missingHint(
     : all
 }
 
-export const anObject = 'an object of inputs by name'
+export const expectedFeeds = 'an object of inputs by name'
 
 /** What does not fit, what was expected and what was received. */
 export interface WrongFeeds {
@@ -92,7 +92,7 @@ export interface WrongFeeds {
   readonly meant?: string | null
 }
 
-/** What is wrong with the names of feeds of which one is missing, or none is an input; `null` where they are all right after all. */
+/** Checks the names of feeds when an input is missing or a name is unknown. Returns `null` if all names are right. */
 export function wrongNames(
   feeds: object,
   inputs: readonly { readonly name: string; readonly nullable: boolean }[],
@@ -111,7 +111,7 @@ export function wrongNames(
   const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && given[name] !== undefined)
   const hint = inputsHint(all, filled === null ? null : Object.keys(filled))
   if (missing !== null && (isTensorLike(feeds) || isPromise(feeds)))
-    return { name: 'feeds', expected: anObject, received: feeds }
+    return { name: 'feeds', expected: expectedFeeds, received: feeds }
   if (missing !== null) {
     return {
       name: `input '${missing}'`,
@@ -129,7 +129,7 @@ export function wrongNames(
   return needsOne ? { name: 'feeds', expected: 'at least one input', received: feeds, hint } : null
 }
 
-/** More rows than are run, which are refused before any data are looked at; `null` for no more. */
+/** Checks the number of rows before any data is read. Returns `null` if so many can be run. */
 export function tooManyRows(
   input: string,
   rows: number,
@@ -147,7 +147,7 @@ export function tooManyRows(
   }
 }
 
-/** More rows than so many parts have; `null` for no more. */
+/** Checks the number of rows of a request that is split. Returns `null` if it needs `mostParts` parts at most. */
 export function tooManyParts(
   input: string,
   rows: number,

@@ -26,7 +26,7 @@ import {
 import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
 import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
 import {
-  anObject,
+  expectedFeeds,
   arrayName,
   imageHint,
   rowsHint,
@@ -271,7 +271,7 @@ export class FeedParser {
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
   #values(feeds: unknown, filled: Filled | null): unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
-      throw this.#invalid('feeds', anObject, feeds)
+      throw this.#invalid('feeds', expectedFeeds, feeds)
     const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
     let present = 0
     let missing: string | null = null

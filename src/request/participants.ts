@@ -1,4 +1,4 @@
-// Who else takes part in a request: what makes its inputs, the sequence that it belongs to, who is told of its end, and its caller.
+// What belongs to a request beside its data: the preparation of its inputs, its sequence, its followers and its caller.
 import { InferenceError } from '../errors.ts'
 import type { LeasedRows } from '../native/row-blocks.ts'
 import type { TensorData } from '../tensor/tensor.ts'

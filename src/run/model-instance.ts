@@ -175,7 +175,7 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    if (slot.lone !== null && !inline) this.session.ranLone(slot, slot.lone, inferEndMs - inferStartMs)
+    if (slot.lone !== null && !inline) this.session.ranLone(slot, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.batch!.takenAtMs,
@@ -275,7 +275,7 @@ export class ModelInstance implements Instance {
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     const isOnly = idle && requests.length === 1 && !scheduler.hasWaiting
-    slot.lone = isOnly ? this.session.loneThreads(requests[0]!, rows) : null
+    slot.lone = isOnly ? this.session.threadsForLone(requests[0]!, rows) : null
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,

@@ -80,7 +80,7 @@ export class StagingSlot {
   leasedCopied = 0
   /** When the batch had been gathered, in milliseconds. */
   gatheredAtMs = 0
-  /** The threads of a batch that is the only one of its device; `null` beside others. */
+  /** The threads chosen for a lone request; `null` for all other batches. */
   lone: LoneThreads | null = null
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {

@@ -11,6 +11,7 @@ import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { ModelInstance } from './model-instance.ts'
 import { prove } from './prover.ts'
+import type { StagingSlot } from './staging-slot.ts'
 import type { Worker } from './worker.ts'
 import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
@@ -36,7 +37,7 @@ export class WorkerSession {
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
-  /** `null` where lone batches have the same threads as others. */
+  /** `null` if lone requests have the same threads as others. */
   #loneRuns: LoneRuns | null = null
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
@@ -222,18 +223,14 @@ export class WorkerSession {
     if (this.#openOn !== null) this.#arena?.ran(this.#openOn)
   }
 
-  /** The threads for a request beside which no other of its model runs or waits; `null` where it has none of its own, or other workers are busy. */
-  loneThreads(request: LoneRequest, rows: number): LoneThreads | null {
+  /** The threads for the only request of its model. Returns `null` if the session has one kind of threads, or another worker is busy. */
+  threadsForLone(request: LoneRequest, rows: number): LoneThreads | null {
     return this.#loneRuns !== null && this.worker.othersIdle ? this.#loneRuns.threadsFor(request, rows) : null
   }
 
-  /** A request was run on threads that {@link loneThreads} gave. */
-  ranLone(
-    { requests, rows }: { readonly requests: readonly LoneRequest[]; readonly rows: number },
-    threads: LoneThreads,
-    tookMs: number,
-  ): void {
-    this.#loneRuns?.ran(requests[0]!, rows, threads, tookMs)
+  /** Notes a run on the threads that {@link threadsForLone} chose. */
+  ranLone({ requests, rows, lone }: Pick<StagingSlot, 'requests' | 'rows' | 'lone'>, tookMs: number): void {
+    this.#loneRuns?.ran(requests[0]!, rows, lone!, tookMs)
   }
 
   /** What its arena holds; `null` for none, and when it is not known. */
@@ -573,29 +570,29 @@ function warnOnce(why: string): void {
   warn('ZEROHOP_MEMORY_IGNORED', message)
 }
 
-/** What a batch that is the only one of its device runs on: all cores, or its instance's share of them. */
+/** The threads of a lone request: one for each core, or its instance's share. */
 export type LoneThreads = 'allCores' | 'share'
 
-/** Kinds of batches whose times are remembered; those that came first go first. */
+/** Kinds of requests whose times are kept; the oldest kind is dropped first. */
 const mostKinds = 64
-/** After how many runs of a kind the slower threads are tried again, at the latest. */
+/** The slower threads are tried again after so many runs at the latest. */
 const mostRunsUntried = 512
-/** Slower threads that take so many times as long are not tried before that. */
+/** Threads that take more than so many times as long are tried no earlier. */
 const farSlower = 2
-/** A run counts as taking so many times the usual at most: one that was held up says little. */
+/** A longer run counts as so many times the usual: something held it up. */
 const mostTimes = 1.5
 
-/** How long lone runs of one kind take. */
+/** How long lone requests of one kind take. */
 interface LoneTimes {
-  /** Since it was last found out which threads are faster. */
+  /** Runs since other threads became the faster ones. */
   runs: number
-  /** A mean while these are the faster ones, else the last time; 0 for none yet. */
+  /** Of the faster threads the mean, of the others the last run; 0 before the first. */
   readonly ms: Record<LoneThreads, number>
 }
 
 /**
- * Finds out which threads are better for a batch that is the only one of its device. Mostly all cores are faster; not on a busy machine,
- * nor for a graph without parallel parts. So both are tried, ever more seldom.
+ * Finds out on which threads lone requests are faster. Usually on all cores, but not on a busy machine, nor for a graph without
+ * parallel parts. Both are tried, at growing intervals.
  */
 class LoneRuns {
   readonly #kinds = new Map<string, LoneTimes>()

@@ -59,7 +59,7 @@ export interface FinishedBatch {
   readonly timeline: Readonly<BatchTimeline>
   /** Whether it was run by the application's thread. */
   readonly inline: boolean
-  /** Whether its run had all cores, which says nothing of how long others take. */
+  /** Whether it was a lone request on all cores. Its time is then no measure for other runs. */
   readonly allCores: boolean
   /** The instance that ran it. */
   readonly instance: string

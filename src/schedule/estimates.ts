@@ -22,7 +22,7 @@ export interface TimedRun {
   readonly requests: readonly { readonly bucketKey: string; readonly deadlineAtMs: number | null }[]
   readonly rows: number
   readonly timeline: { readonly takenAtMs: number; readonly startMs: number; readonly inferEndMs: number }
-  /** Whether it had all cores, which says nothing of how long others take. Default false. */
+  /** As in `FinishedBatch`. Default false. */
   readonly allCores?: boolean
 }
 
@@ -487,10 +487,10 @@ export class Spread {
   }
 }
 
-/** With more new values than this, all are sorted again. */
+/** With more new values than this, the whole window is sorted again. */
 const mostUnsorted = 8
 
-/** The last so many values. They are put in order when a quantile is asked for. */
+/** A window of the latest values. `quantile` sorts them, not `add`. */
 export class Recent {
   readonly #ring: Float64Array
   readonly #sorted: Float64Array

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fates, House, Served, settled } from './serving.ts'
 
-/** A model with an instance on each of the first two workers, of which a lone request may have the cores of all. */
+/** A model with two instances, on the first two workers. A lone request may have the cores of all workers. */
 async function twoInstances(config = {}, workers = 2) {
   const house = await House.open(workers)
   house.loneThreads = workers

@@ -147,7 +147,7 @@ export class ModelPreparation {
   readonly #trialsAhead = new Map<string, TrialAhead>()
   /** Entries that are being sealed. */
   readonly #sealing = new Set<Promise<void>>()
-  /** Aborted when somebody waits until all entries are sealed. From then on sealing takes no rests. */
+  /** Aborted once someone waits for all entries to be sealed: sealing then takes no rests. */
   #sealInHaste = new AbortController()
 
   constructor(options: PreparationOptions) {

@@ -125,7 +125,7 @@ export interface Executor {
    * Dispatches a batch.
    *
    * @param mailed inputs that do not lie in the slot.
-   * @param allCores whether its run has all cores, where the session was opened for that too.
+   * @param allCores whether to run it on all cores, if the session was opened with `loneThreads`.
    */
   submit(
     slotId: number,
