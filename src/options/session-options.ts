@@ -260,7 +260,7 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
-  /** Threads of a lone request, more than `intraOpNumThreads`. Default: as many as others have. */
+  /** Threads of a run on all cores, more than `intraOpNumThreads`. Default: as many as others have. */
   readonly loneThreads?: number
   /** For a function: how it is opened. Such a session has no other options. */
   readonly function?: FunctionSource
@@ -345,12 +345,24 @@ export function sessionOptions(
   }
 }
 
-/** The session option for lone requests. None if they have no more threads than others, or the application set `intraOpNumThreads`. */
-export function loneThreads(
+/** Opening a compiled form up to this size again takes a millisecond or two. Larger models have longer runs, which all cores shorten. */
+const smallBytes = 2 ** 21
+
+/**
+ * The session options for a second kind of threads, as one session has threads of its own. With several instances it has all cores,
+ * for lone requests. The only instance of a small model has one thread beside all cores: for most of its batches a second
+ * thread brings less than it costs. None if the application set `intraOpNumThreads`.
+ *
+ * @param compiledBytes size of the model's compiled form.
+ */
+export function twoKindsOfThreads(
   { sessionOptions: { intraOpNumThreads: given } }: Pick<ResolvedConfig, 'sessionOptions'>,
   { intraOpNumThreads, loneThreads = 0 }: Placement,
-): Pick<OpenOptions, 'loneThreads'> {
-  return given === undefined && loneThreads > intraOpNumThreads ? { loneThreads } : {}
+  compiledBytes: number,
+): Pick<OpenOptions, 'intraOpNumThreads' | 'loneThreads'> {
+  if (given !== undefined || loneThreads < 2) return {}
+  if (loneThreads > intraOpNumThreads) return { loneThreads }
+  return compiledBytes <= smallBytes ? { intraOpNumThreads: 1, loneThreads } : {}
 }
 
 /** All inputs that a configuration names. Among initializers, only those are inputs of requests. */

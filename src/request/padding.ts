@@ -9,7 +9,15 @@ import {
   type ValueMetadata,
 } from '../tensor/metadata.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
-import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
+import {
+  checkElements,
+  elementCount,
+  isPacked,
+  plainView,
+  storageOf,
+  type ElementType,
+  type TensorData,
+} from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** One padded input. */
@@ -245,4 +253,29 @@ function resizeNatively(from: Rows, to: Rows, count: number, fill: number | bigi
     element,
   )
   return true
+}
+
+/** Rows that are filled up to the length of the batch along one dimension. */
+export function gatherPadded(
+  batch: readonly InferRequest[],
+  padding: Padding,
+  index: number,
+  dims: readonly number[],
+  lengths: readonly number[],
+  view: TensorData,
+): void {
+  const entry = padding.byInput[index]!
+  const { axis, fill } = padding.inputs[entry]!
+  const length = lengths[entry]!
+  const blocksPerRow = elementCount(dims.slice(1, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  let at = 0
+  for (const request of batch) {
+    const blocks = request.rows * blocksPerRow
+    const own = padding.ownLength(entry, request)!
+    const data = plainView(request.data[index] as TensorData)
+    checkElements(data, blocks * own * inner)
+    copyResized(data, 0, view, at, blocks, inner, own, length, fill)
+    at += blocks * length * inner
+  }
 }

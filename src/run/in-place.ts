@@ -1,7 +1,13 @@
 import { layOut, viewOf, type ViewedLayout } from './layout.ts'
 import type { TensorPlace } from './executors/executor.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { elementCount, type ElementType } from '../tensor/tensor.ts'
+import {
+  checkElements,
+  elementCount,
+  storageOf,
+  type ElementType,
+  type TensorData,
+} from '../tensor/tensor.ts'
 import type { RowPlaces, RowBlock } from '../native/row-blocks.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
@@ -172,4 +178,22 @@ export function layOutInPlace(
 /** Elements of one row, where rows are the first dimension; -1 for what has no place. */
 function elementsOfRow(place: TensorPlace | null | undefined): number {
   return place ? elementCount(place.dims.slice(1)) : -1
+}
+
+/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
+export function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
+  for (const { request, row } of moved) {
+    for (const [index, data] of request.data.entries()) {
+      if (data === null) continue
+      const { offset, rowBytes } = block.layout.inputs[index]!
+      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
+      const target = new Storage(
+        block.buffer.bytes,
+        offset + row * rowBytes,
+        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
+      )
+      checkElements(data as TensorData, target.length)
+      ;(target as Float32Array).set(data as Float32Array)
+    }
+  }
 }

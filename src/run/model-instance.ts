@@ -175,7 +175,7 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    if (slot.lone !== null && !inline) this.session.ranLone(slot, inferEndMs - inferStartMs)
+    if (slot.threads !== null && !inline) this.session.threadChoice?.ran(slot, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.batch!.takenAtMs,
@@ -196,7 +196,7 @@ export class ModelInstance implements Instance {
       slot,
       timeline,
       inline,
-      allCores: slot.lone === 'allCores' && !inline,
+      isUnusual: slot.threads !== null && slot.isUnusual && !inline,
       instance: this.name,
       mailed,
       failures,
@@ -274,8 +274,10 @@ export class ModelInstance implements Instance {
     this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    const isOnly = idle && requests.length === 1 && !scheduler.hasWaiting
-    slot.lone = isOnly ? this.session.threadsForLone(requests[0]!, rows) : null
+    const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
+    const isOnly = scheduler.instances.size === 1
+    slot.threads = null
+    if (isOnly || (isLone && this.worker.othersIdle)) this.session.threadChoice?.choose(slot, isLone, isOnly)
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,
@@ -284,7 +286,7 @@ export class ModelInstance implements Instance {
       runMs,
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
-      allCores: slot.lone === 'allCores',
+      allCores: slot.threads === 'allCores',
     }
   }
 

@@ -1,8 +1,8 @@
-import type { LoneThreads } from './worker-session.ts'
+import type { RunThreads } from './thread-time.ts'
 import type { Executor } from './executors/executor.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
-import { leasedRows, placeInBlock, type InPlaceBatch, layOutInPlace } from './in-place.ts'
+import { gatherMoved, leasedRows, placeInBlock, type InPlaceBatch, layOutInPlace } from './in-place.ts'
 import {
   hasRaggedInputs,
   layOut,
@@ -15,18 +15,17 @@ import {
 import type { Batch } from '../schedule/batch.ts'
 import type { ModelMetadata, ValueMetadata } from '../tensor/metadata.ts'
 import {
+  checkElements,
   isPacked,
   type ElementType,
   type TensorData,
   elementCount,
   type MailedTensor,
-  lengthOf,
   plainView,
-  storageOf,
 } from '../tensor/tensor.ts'
 import { copyBlocks, copyPacked } from '../tensor/elements.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { type Padding, copyResized } from '../request/padding.ts'
+import { type Padding, gatherPadded } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** What slots are made of. */
@@ -80,8 +79,12 @@ export class StagingSlot {
   leasedCopied = 0
   /** When the batch had been gathered, in milliseconds. */
   gatheredAtMs = 0
-  /** The threads chosen for a lone request; `null` for all other batches. */
-  lone: LoneThreads | null = null
+  /** The threads chosen for the batch; `null` where there was no choice. */
+  threads: RunThreads | null = null
+  /** Whether they are other threads than those of most batches. */
+  isUnusual = false
+  /** Whether the batch was the only request of its model. */
+  isLone = false
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {
     this.id = source.nextSlotId()
@@ -343,31 +346,6 @@ function gatherRaggedStrings(batch: readonly InferRequest[], index: number): Mai
   return { ragged }
 }
 
-/** Rows that are filled up to the length of the batch along one dimension. */
-function gatherPadded(
-  batch: readonly InferRequest[],
-  padding: Padding,
-  index: number,
-  dims: readonly number[],
-  lengths: readonly number[],
-  view: TensorData,
-): void {
-  const entry = padding.byInput[index]!
-  const { axis, fill } = padding.inputs[entry]!
-  const length = lengths[entry]!
-  const blocksPerRow = elementCount(dims.slice(1, axis))
-  const inner = elementCount(dims.slice(axis + 1))
-  let at = 0
-  for (const request of batch) {
-    const blocks = request.rows * blocksPerRow
-    const own = padding.ownLength(entry, request)!
-    const data = plainView(request.data[index] as TensorData)
-    checkElements(data, blocks * own * inner)
-    copyResized(data, 0, view, at, blocks, inner, own, length, fill)
-    at += blocks * length * inner
-  }
-}
-
 /** Rows whose elements share bytes, with the next row's too where their number is odd. */
 function gatherPacked(
   batch: readonly InferRequest[],
@@ -408,13 +386,6 @@ function gatherBlocks(
   }
 }
 
-/** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
-function checkElements(data: TensorData, elements: number): void {
-  const received = lengthOf(data)
-  if (received !== elements)
-    throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
-}
-
 /** Copies the rows of a batch one behind the other, and notes the dims of each. */
 function gatherRagged(
   batch: readonly InferRequest[],
@@ -432,23 +403,5 @@ function gatherRagged(
     at += elements
     for (let row = 0; row < rows; row++)
       for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
-  }
-}
-
-/** Copies those rows of a batch to its stretch of a block that lie elsewhere. */
-function gatherMoved(metadata: ModelMetadata, { block, moved }: InPlaceBatch): void {
-  for (const { request, row } of moved) {
-    for (const [index, data] of request.data.entries()) {
-      if (data === null) continue
-      const { offset, rowBytes } = block.layout.inputs[index]!
-      const Storage = storageOf(metadata.inputs[index]!.type as ElementType)
-      const target = new Storage(
-        block.buffer.bytes,
-        offset + row * rowBytes,
-        (request.rows * rowBytes) / Storage.BYTES_PER_ELEMENT,
-      )
-      checkElements(data as TensorData, target.length)
-      ;(target as Float32Array).set(data as Float32Array)
-    }
   }
 }

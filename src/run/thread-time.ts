@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import type { InlineOptions } from '../options/engine-options.ts'
 import type { ModelInstance } from './model-instance.ts'
+import type { StagingSlot } from './staging-slot.ts'
 
 /** The least estimate of what a run still takes, in milliseconds: a busy worker is not an idle one. */
 const leastLeftMs = 1
@@ -485,3 +486,77 @@ export class InlineBudget<Source extends object = object> {
     this.#readCpuMs = this.#cpuMs()
   }
 }
+
+/** The two kinds of threads of a session: one for each core, or its instance's share. */
+export type RunThreads = 'allCores' | 'share'
+
+/** Kinds of runs whose times are kept; the oldest kind is dropped first. */
+const mostKinds = 256
+/** The threads that are not used are tried again after so many runs at the latest. */
+const mostRunsUntried = 512
+/** Threads that take more than so many times as long are tried no earlier. */
+const farSlower = 2
+/** A longer run counts as so many times the usual: something held it up. */
+const mostTimes = 1.5
+/** How many times as fast all cores have to be for a run beside which there is something else to do for them. */
+const allCoresGain = 1.5
+
+/** What is known of runs of one kind. */
+interface RunKind {
+  /** How many times as fast all cores have to be. */
+  readonly gain: number
+  used: RunThreads
+  /** Runs since these are used. */
+  runs: number
+  /** Of the threads that are used the mean, of the others the last run; 0 before the first. */
+  readonly ms: Record<RunThreads, number>
+}
+
+/**
+ * Finds out on which threads runs are better off. A lone request usually has all cores, but not on a busy machine, nor for a graph
+ * without parallel parts. Both are tried, at growing intervals.
+ */
+export class ThreadChoice {
+  readonly #kinds = new Map<string, RunKind>()
+
+  /**
+   * Chooses the threads of the batch in a slot.
+   *
+   * @param isLone whether it is the only request of its model.
+   * @param isOnly whether its instance is the only one, so that the choice is for all batches.
+   */
+  choose(slot: StagingSlot, isLone: boolean, isOnly: boolean): void {
+    slot.isLone = isLone
+    const { used, runs, ms } = this.#kindOf(slot)
+    const other = otherThan(used)
+    const mayTry = (runs & (runs - 1)) === 0 && runs < mostRunsUntried && ms[other] <= farSlower * ms[used]
+    const isTurn = ms[used] > 0 && (mayTry || runs % mostRunsUntried === 0)
+    const tries = isTurn && slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null)
+    slot.threads = tries ? other : used
+    slot.isUnusual = isOnly ? tries : slot.threads === 'allCores'
+  }
+
+  /** Notes a run on the threads that {@link choose} chose. */
+  ran(slot: StagingSlot, tookMs: number): void {
+    const kind = this.#kindOf(slot)
+    const { used, ms, gain } = kind
+    const threads = slot.threads!
+    const lastMs = ms[threads]
+    ms[threads] =
+      threads === used && lastMs > 0 ? lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4 : tookMs
+    kind.used = ms.share > 0 && ms.share < gain * ms.allCores ? 'share' : 'allCores'
+    kind.runs = kind.used === used ? kind.runs + 1 : 1
+  }
+
+  #kindOf({ requests, rows, isLone }: StagingSlot): RunKind {
+    const name = `${isLone ? 'lone ' : ''}${rows} ${requests[0]!.bucketKey}`
+    let kind = this.#kinds.get(name)
+    if (kind !== undefined) return kind
+    if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
+    kind = { gain: isLone ? 1 : allCoresGain, used: 'allCores', runs: 0, ms: { allCores: 0, share: 0 } }
+    this.#kinds.set(name, kind)
+    return kind
+  }
+}
+
+const otherThan = (threads: RunThreads): RunThreads => (threads === 'share' ? 'allCores' : 'share')

@@ -11,7 +11,7 @@ import type { RowProof, RowQuestion } from '../onnx/row-proof/prove-rows.ts'
 import type { MailedValue } from '../tensor/values.ts'
 import type { ModelInstance } from './model-instance.ts'
 import { prove } from './prover.ts'
-import type { StagingSlot } from './staging-slot.ts'
+import { ThreadChoice } from './thread-time.ts'
 import type { Worker } from './worker.ts'
 import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
@@ -37,8 +37,8 @@ export class WorkerSession {
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
-  /** `null` if lone requests have the same threads as others. */
-  #loneRuns: LoneRuns | null = null
+  /** `null` if all runs have the same threads. */
+  threadChoice: ThreadChoice | null = null
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
   #batches: ModelInstance | null = null
@@ -140,8 +140,8 @@ export class WorkerSession {
         checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
         this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
         this.#wasOpen = true
-        const hasLone = this.#source.options.loneThreads !== undefined && !state.isOriginal
-        this.#loneRuns = hasLone ? (this.#loneRuns ?? new LoneRuns()) : null
+        const hasTwo = this.#source.options.loneThreads !== undefined && !state.isOriginal
+        this.threadChoice = hasTwo ? (this.threadChoice ?? new ThreadChoice()) : null
         return opened
       }),
     )
@@ -221,16 +221,6 @@ export class WorkerSession {
   /** A batch was run on it, which {@link keepsArena}. */
   ran(): void {
     if (this.#openOn !== null) this.#arena?.ran(this.#openOn)
-  }
-
-  /** The threads for the only request of its model. Returns `null` if the session has one kind of threads, or another worker is busy. */
-  threadsForLone(request: LoneRequest, rows: number): LoneThreads | null {
-    return this.#loneRuns !== null && this.worker.othersIdle ? this.#loneRuns.threadsFor(request, rows) : null
-  }
-
-  /** Notes a run on the threads that {@link threadsForLone} chose. */
-  ranLone({ requests, rows, lone }: Pick<StagingSlot, 'requests' | 'rows' | 'lone'>, tookMs: number): void {
-    this.#loneRuns?.ran(requests[0]!, rows, lone!, tookMs)
   }
 
   /** What its arena holds; `null` for none, and when it is not known. */
@@ -568,72 +558,4 @@ function warnOnce(why: string): void {
   warned.add(why)
   const message = `memory.shrink and memory.limitBytes ${why}; no memory is freed before the model is unloaded.`
   warn('ZEROHOP_MEMORY_IGNORED', message)
-}
-
-/** The threads of a lone request: one for each core, or its instance's share. */
-export type LoneThreads = 'allCores' | 'share'
-
-/** Kinds of requests whose times are kept; the oldest kind is dropped first. */
-const mostKinds = 64
-/** The slower threads are tried again after so many runs at the latest. */
-const mostRunsUntried = 512
-/** Threads that take more than so many times as long are tried no earlier. */
-const farSlower = 2
-/** A longer run counts as so many times the usual: something held it up. */
-const mostTimes = 1.5
-
-/** How long lone requests of one kind take. */
-interface LoneTimes {
-  /** Runs since other threads became the faster ones. */
-  runs: number
-  /** Of the faster threads the mean, of the others the last run; 0 before the first. */
-  readonly ms: Record<LoneThreads, number>
-}
-
-/**
- * Finds out on which threads lone requests are faster. Usually on all cores, but not on a busy machine, nor for a graph without
- * parallel parts. Both are tried, at growing intervals.
- */
-class LoneRuns {
-  readonly #kinds = new Map<string, LoneTimes>()
-
-  threadsFor({ bucketKey, deadlineAtMs }: LoneRequest, rows: number): LoneThreads {
-    const times = this.#kinds.get(`${rows} ${bucketKey}`)
-    if (times === undefined) return 'allCores'
-    const faster = fasterOf(times)
-    const other = otherThan(faster)
-    const isFarSlower = times.ms[other] > farSlower * times.ms[faster]
-    const isTurn = isPowerOfTwo(times.runs) && times.runs < mostRunsUntried && !isFarSlower
-    const tries = (isTurn || times.runs % mostRunsUntried === 0) && deadlineAtMs === null
-    return tries ? other : faster
-  }
-
-  ran({ bucketKey }: LoneRequest, rows: number, threads: LoneThreads, tookMs: number): void {
-    const kind = `${rows} ${bucketKey}`
-    let times = this.#kinds.get(kind)
-    if (times === undefined) {
-      if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
-      this.#kinds.set(kind, (times = { runs: 0, ms: { allCores: 0, share: 0 } }))
-    }
-    const faster = fasterOf(times)
-    const usualMs = times.ms[threads]
-    times.ms[threads] =
-      threads === faster && usualMs > 0
-        ? usualMs + (Math.min(tookMs, mostTimes * usualMs) - usualMs) / 4
-        : tookMs
-    times.runs = fasterOf(times) === faster ? times.runs + 1 : 1
-  }
-}
-
-/** What is to be known of a lone request. */
-interface LoneRequest {
-  readonly bucketKey: string
-  readonly deadlineAtMs: number | null
-}
-
-const otherThan = (threads: LoneThreads): LoneThreads => (threads === 'share' ? 'allCores' : 'share')
-const isPowerOfTwo = (count: number): boolean => (count & (count - 1)) === 0
-
-function fasterOf({ ms: { allCores, share } }: LoneTimes): LoneThreads {
-  return share > 0 && share < allCores ? 'share' : 'allCores'
 }

@@ -59,8 +59,8 @@ export interface FinishedBatch {
   readonly timeline: Readonly<BatchTimeline>
   /** Whether it was run by the application's thread. */
   readonly inline: boolean
-  /** Whether it was a lone request on all cores. Its time is then no measure for other runs. */
-  readonly allCores: boolean
+  /** Whether it had other threads than most batches of its model. Its time is then no measure for those. */
+  readonly isUnusual: boolean
   /** The instance that ran it. */
   readonly instance: string
   /** Outputs that came by message, by output; `null` for what lies in the slot. */

@@ -23,7 +23,7 @@ export interface TimedRun {
   readonly rows: number
   readonly timeline: { readonly takenAtMs: number; readonly startMs: number; readonly inferEndMs: number }
   /** As in `FinishedBatch`. Default false. */
-  readonly allCores?: boolean
+  readonly isUnusual?: boolean
 }
 
 /** The model of an {@link Estimator}. */
@@ -113,14 +113,14 @@ export class Estimator {
    * @param waitingRows rows of those in no batch.
    */
   observe(
-    { requests, rows, timeline, allCores = false }: TimedRun,
+    { requests, rows, timeline, isUnusual = false }: TimedRun,
     others: number,
     waitingRows: number,
     nowMs: number,
   ): boolean {
     const { takenAtMs, startMs, inferEndMs } = timeline
     const { bucketKey } = requests[0]!
-    if (!allCores) this.runTimes.observe(bucketKey, rows, inferEndMs - startMs, nowMs)
+    if (!isUnusual) this.runTimes.observe(bucketKey, rows, inferEndMs - startMs, nowMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
     const division = this.#division

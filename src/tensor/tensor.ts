@@ -289,6 +289,13 @@ export function lengthOf(data: ArrayBufferView): number {
   return readLength.call(data)
 }
 
+/** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
+export function checkElements(data: TensorData, elements: number): void {
+  const received = lengthOf(data)
+  if (received !== elements)
+    throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
+}
+
 /** Whether the buffer has no byte, as one has that was detached. */
 export function isEmptied(data: ArrayBufferView): boolean {
   return lengthOf(data) === 0 && readBuffer.call(data).byteLength === 0

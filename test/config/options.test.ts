@@ -13,7 +13,7 @@ import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { checkLoadOptions } from '../../src/options/method-options.ts'
 import { checkBatchSizes, resolveConfig } from '../../src/options/model-config.ts'
 import { resolvePipelineConfig } from '../../src/options/pipeline-config.ts'
-import { loneThreads, sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
+import { sessionOptions, twoKindsOfThreads, type SessionRuntime } from '../../src/options/session-options.ts'
 
 describe('a preferred batch size above maxBatchSize', () => {
   const dynamicBatching = { preferredBatchSize: [8, 64] }
@@ -325,21 +325,33 @@ const extraOf = (extra: unknown, ortVersion = '1.30.0') =>
 const spinning = 'session.intra_op.allow_spinning'
 const spinUs = 'session.intra_op.spin_duration_us'
 
-describe('a batch that is alone', () => {
-  const lone = (options: object, of: number) =>
-    loneThreads(resolveConfig('m', { path: 'm.onnx', sessionOptions: options }), {
-      ...placement,
-      loneThreads: of,
-    })
+describe('the threads of a model', () => {
+  const megabyte = 2 ** 20
+  const kinds = (options: object, loneThreads: number, compiledBytes = 100 * megabyte) =>
+    twoKindsOfThreads(
+      resolveConfig('m', { path: 'm.onnx', sessionOptions: options }),
+      { ...placement, loneThreads },
+      compiledBytes,
+    )
 
-  it('has all cores where instances have a part of them', () => {
-    expect(lone({}, 4)).toEqual({ loneThreads: 4 })
-    expect(lone({}, 2)).toEqual({})
-    expect(loneThreads(resolveConfig('m', { path: 'm.onnx' }), placement)).toEqual({})
+  it('are also all cores where its instances have a part of them', () => {
+    expect(kinds({}, 4)).toEqual({ loneThreads: 4 })
+    expect(kinds({}, 4, megabyte)).toEqual({ loneThreads: 4 })
   })
 
-  it('has the threads that the application gives to each run', () => {
-    expect(lone({ intraOpNumThreads: 1 }, 4)).toEqual({})
+  it('are also one thread where its only instance has all cores, and it is small', () => {
+    expect(kinds({}, 2, megabyte)).toEqual({ intraOpNumThreads: 1, loneThreads: 2 })
+    expect(kinds({}, 2)).toEqual({})
+  })
+
+  it('are of one kind where there is one core, or a GPU', () => {
+    const oneCore = { ...placement, intraOpNumThreads: 1, loneThreads: 1 }
+    expect(twoKindsOfThreads(resolveConfig('m', { path: 'm.onnx' }), oneCore, megabyte)).toEqual({})
+  })
+
+  it('are those that the application gives to each run', () => {
+    expect(kinds({ intraOpNumThreads: 1 }, 4)).toEqual({})
+    expect(kinds({ intraOpNumThreads: 2 }, 2, megabyte)).toEqual({})
   })
 })
 

@@ -108,3 +108,56 @@ describe('a request of a model whose instances have all cores', () => {
     expect(house.places[0]!.threads.current.cells.map(({ allCores }) => allCores)).toEqual([false])
   })
 })
+
+describe('the only instance of a small model', () => {
+  /** `run` answers a batch of so many requests; returns whether it had all cores. */
+  async function onlyInstance() {
+    const house = await House.open(1)
+    house.loneThreads = 2
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 8 })
+    const thread = house.places[0]!.threads.current
+    const run = async (requests: number, tookMs: (allCores: boolean) => number): Promise<boolean> => {
+      const sent = Array.from({ length: requests }, () => model.send(1))
+      await settled()
+      const [{ allCores }] = thread.cells as [{ allCores: boolean }]
+      thread.finish(null, tookMs(allCores))
+      expect(await fates(sent)).toEqual(sent.map(() => 2))
+      return allCores
+    }
+    const share = async (requests: number, tookMs: (allCores: boolean) => number): Promise<number> => {
+      const had: boolean[] = []
+      for (let at = 0; at < 200; at++) had.push(await run(requests, tookMs))
+      return had.filter(Boolean).length / had.length
+    }
+    return { house, model, run, share }
+  }
+
+  it('runs batches on one thread where all cores are not half as fast again', async () => {
+    const { share } = await onlyInstance()
+    expect(await share(8, (allCores) => (allCores ? 3 : 4))).toBeLessThan(0.1)
+  })
+
+  it('runs batches on all cores where those are', async () => {
+    const { share } = await onlyInstance()
+    expect(await share(8, (allCores) => (allCores ? 2 : 4))).toBeGreaterThan(0.9)
+  })
+
+  it('chooses for each size of a batch', async () => {
+    const { share } = await onlyInstance()
+    expect(await share(2, () => 3)).toBeLessThan(0.1)
+    expect(await share(8, (allCores) => (allCores ? 2 : 4))).toBeGreaterThan(0.9)
+    expect(await share(2, () => 3)).toBeLessThan(0.1)
+  })
+
+  it('runs a lone request on whichever is faster', async () => {
+    const { share } = await onlyInstance()
+    expect(await share(1, (allCores) => (allCores ? 3 : 4))).toBeGreaterThan(0.9)
+  })
+
+  it('estimates by the threads that most batches have', async () => {
+    const { model, share } = await onlyInstance()
+    await share(8, (allCores) => (allCores ? 2 : 4))
+    const { bucketKey } = model.send(1).request
+    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 8)).toBe(2)
+  })
+})

@@ -51,6 +51,8 @@ export type SessionNotes = Readonly<Record<string, string>>
 /** A model that is ready for its sessions to be opened. */
 export interface PreparedModel {
   readonly origin: ModelOrigin
+  /** Size of its compiled form; 0 for none. */
+  readonly compiledBytes: number
   /** @param options for a session of the original model. */
   opening(
     model: string | SharedArrayBuffer,
@@ -68,6 +70,7 @@ export interface PreparedModel {
 export function asItIs(reason: string): PreparedModel {
   return {
     origin: { compiled: false, reason },
+    compiledBytes: 0,
     opening: (model, options) => ({ model, options }),
     learnt: () => {},
     serves: () => {},
@@ -470,14 +473,21 @@ export class ModelPreparation {
     void touch(cache, key)
     const { files, reason } = manifest
     if (files === null) return asItIs(reason)
-    const isLarge = files.reduce((sum, { byteLength }) => sum + byteLength, 0) > sealedAtOnceBytes
+    const compiledBytes = files.reduce((sum, { byteLength }) => sum + byteLength, 0)
     const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
     const stopped = new AbortController()
     let sealing: Promise<void> | null = null
     return {
       origin,
-      serves: () => void (sealing ??= this.#seal(job, manifest, stopped.signal, isNew && isLarge)),
+      compiledBytes,
+      serves: () =>
+        void (sealing ??= this.#seal(
+          job,
+          manifest,
+          stopped.signal,
+          isNew && compiledBytes > sealedAtOnceBytes,
+        )),
       close: () => (stopped.abort(), sealing ?? Promise.resolve()),
       opening: (model, options) => {
         const used = (failure: string): void => {

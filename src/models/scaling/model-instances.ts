@@ -1,4 +1,9 @@
-import { type Placement, cudaDevice, loneThreads, sessionOptions } from '../../options/session-options.ts'
+import {
+  type Placement,
+  cudaDevice,
+  sessionOptions,
+  twoKindsOfThreads,
+} from '../../options/session-options.ts'
 import { ThreadEndedError, type OpenedSession } from '../../run/executors/executor.ts'
 import { type WarmUp, holdsLater } from '../warm-up.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
@@ -189,15 +194,16 @@ export class ModelInstances {
     if (fn !== null) return { model: path, options: { function: fn }, memory, maxSampleMs: maxRunMs }
     const model = bytes ?? path
     const options = sessionOptions(this.config, placement, this.host.sessionRuntime(this.name))
+    const prepared = this.#prepared
     const source = {
       memory,
       maxSampleMs: maxRunMs,
-      ...(this.#prepared?.opening(model, options) ?? { model, options }),
+      ...(prepared?.opening(model, options) ?? { model, options }),
     }
+    if (source.original === undefined) return source
     // The weights of a compiled form are mapped: two sessions of it have them once.
-    return source.original === undefined
-      ? source
-      : { ...source, options: { ...source.options, ...loneThreads(this.config, placement) } }
+    const threads = twoKindsOfThreads(this.config, placement, prepared!.compiledBytes)
+    return { ...source, options: { ...source.options, ...threads } }
   }
 
   /** Records facts found about the model, also for later processes. */
