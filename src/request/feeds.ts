@@ -1,3 +1,4 @@
+import { Tensor } from 'onnxruntime-common'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
@@ -202,6 +203,8 @@ export class FeedParser {
   }
 
   #parse(values: unknown[], split: boolean, filled: Filled | null): ParsedFeeds {
+    const plain = filled === null && this.made !== null ? this.#parsePlain(values) : null
+    if (plain !== null) return plain
     const data = values as ParsedFeeds['data'][number][] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
@@ -253,6 +256,19 @@ export class FeedParser {
     if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1)))
       return wholeRequest(this.#metadata, data, dims, () => rows)
     return { rows, bucketKey, whole: false, data, dims }
+  }
+
+  /** The same for tensors that are as they should be, in half the time; `null` if one is to be looked at closely. */
+  #parsePlain(values: readonly unknown[]): ParsedFeeds | null {
+    const data = this.#places.slice() as TensorData[]
+    let rows = 0
+    for (let index = 0; index < values.length; index++) {
+      const own = (this.#inputs[index] as InputReader).readPlain(values[index], data, index)
+      if (own === 0 || (index > 0 && own !== rows)) return null
+      rows = own
+    }
+    if (rows > 1 && rows > this.#maxBatchSize) return null
+    return { rows, bucketKey: '', whole: false, data, dims: null }
   }
 
   /** Whether they are among those for which rows are proved independent; where the user says that they are, all lengths are. */
@@ -404,6 +420,21 @@ export class InputReader {
         ? input.shape.lastIndexOf('')
         : -1
     this.#bareDims = fixed ? row : null
+  }
+
+  /** Puts the data of a tensor of a fixed shape into `data`; returns its rows, or 0 if {@link read} has to look at it. */
+  readPlain(value: unknown, data: unknown[], index: number): number {
+    if (!(value instanceof Tensor) || value.location !== 'cpu' || value.type !== this.#input.type) return 0
+    const { shape } = this.#input
+    const { dims } = value
+    if (!Array.isArray(dims) || dims.length !== shape.length) return 0
+    const rows: unknown = this.#batchAxis === 0 ? dims[0] : 1
+    if (!Number.isSafeInteger(rows)) return 0
+    for (let axis = this.#batchAxis + 1; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return 0
+    const stored = toStorage(this.#input.type, value.data)
+    if (stored === null || lengthOf(stored) !== (rows as number) * elementCount(this.#bareDims!)) return 0
+    data[index] = stored
+    return rows as number
   }
 
   /**

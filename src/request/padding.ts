@@ -16,8 +16,10 @@ import {
   plainView,
   storageOf,
   type ElementType,
+  type MailedTensor,
   type TensorData,
 } from '../tensor/tensor.ts'
+import type { MailedValue } from '../tensor/values.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** One padded input. */
@@ -278,4 +280,39 @@ export function gatherPadded(
     copyResized(data, 0, view, at, blocks, inner, own, length, fill)
     at += blocks * length * inner
   }
+}
+
+/** Copies the rows of a batch one behind the other, and notes the dims of each. */
+export function gatherRagged(
+  batch: readonly InferRequest[],
+  index: number,
+  view: TensorData,
+  rowDims: Int32Array,
+): void {
+  let at = 0
+  let noted = 0
+  for (const { data, dims, rows } of batch) {
+    const own = dims![index]!
+    const elements = elementCount(own)
+    checkElements(data[index] as TensorData, elements)
+    ;(view as Float32Array).set(data[index] as Float32Array, at)
+    at += elements
+    for (let row = 0; row < rows; row++)
+      for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
+  }
+}
+
+/** Strings of rows that have dims of their own. */
+export function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
+  const ragged = batch.flatMap(({ data, dims, rows }) => {
+    const own = dims![index]!.slice(1)
+    const elements = elementCount(own)
+    const strings = data[index] as readonly string[]
+    return Array.from({ length: rows }, (_, row): MailedTensor => ({
+      type: 'string',
+      dims: own,
+      data: strings.slice(row * elements, (row + 1) * elements),
+    }))
+  })
+  return { ragged }
 }

@@ -14,18 +14,10 @@ import {
 } from './layout.ts'
 import type { Batch } from '../schedule/batch.ts'
 import type { ModelMetadata, ValueMetadata } from '../tensor/metadata.ts'
-import {
-  checkElements,
-  isPacked,
-  type ElementType,
-  type TensorData,
-  elementCount,
-  type MailedTensor,
-  plainView,
-} from '../tensor/tensor.ts'
+import { checkElements, isPacked, type ElementType, type TensorData, plainView } from '../tensor/tensor.ts'
 import { copyBlocks, copyPacked } from '../tensor/elements.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { type Padding, gatherPadded } from '../request/padding.ts'
+import { gatherPadded, gatherRagged, gatherRaggedStrings, type Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** What slots are made of. */
@@ -331,21 +323,6 @@ function gatherMailed(
   return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
 }
 
-/** Strings of rows that have dims of their own. */
-function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
-  const ragged = batch.flatMap(({ data, dims, rows }) => {
-    const own = dims![index]!.slice(1)
-    const elements = elementCount(own)
-    const strings = data[index] as readonly string[]
-    return Array.from({ length: rows }, (_, row): MailedTensor => ({
-      type: 'string',
-      dims: own,
-      data: strings.slice(row * elements, (row + 1) * elements),
-    }))
-  })
-  return { ragged }
-}
-
 /** Rows whose elements share bytes, with the next row's too where their number is odd. */
 function gatherPacked(
   batch: readonly InferRequest[],
@@ -383,25 +360,5 @@ function gatherBlocks(
     if (blocks === 0) return (view as Float32Array).set(data as Float32Array)
     copyBlocks(data, request.rows, 0, view, rows, at, request.rows, blocks, rowElements / blocks)
     at += request.rows
-  }
-}
-
-/** Copies the rows of a batch one behind the other, and notes the dims of each. */
-function gatherRagged(
-  batch: readonly InferRequest[],
-  index: number,
-  view: TensorData,
-  rowDims: Int32Array,
-): void {
-  let at = 0
-  let noted = 0
-  for (const { data, dims, rows } of batch) {
-    const own = dims![index]!
-    const elements = elementCount(own)
-    checkElements(data[index] as TensorData, elements)
-    ;(view as Float32Array).set(data[index] as Float32Array, at)
-    at += elements
-    for (let row = 0; row < rows; row++)
-      for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
   }
 }
