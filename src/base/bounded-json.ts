@@ -43,11 +43,25 @@ export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits)
   if (Math.max(start, bytes.length - end) === mostBetween)
     throw invalidArgument(what, `fewer than ${mostBetween} bytes of spaces before and after the JSON`, 'more')
   if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
-  const large = yield* largeValues(bytes, end, what, limits)
+  const large = isHarmless(bytes, end, limits) ? none : yield* largeValues(bytes, end, what, limits)
   const json = new JsonText(bytes, what, large, limits.parse ?? JSON.parse)
   if (large.get(start) === end) return yield* json.large(start, end)
   if (end - start > pieceBytes) throw json.unreadable() // not a single value, or one without an end
   return json.parse(start, end, '', '')
+}
+
+const none: ReadonlyMap<number, number> = new Map()
+/** In fewer bytes no object has too many names, and no value is parsed in pieces. */
+const harmlessBytes = 4 * mostMembers
+
+/** Whether JSON is so short, and has so few brackets, that it exceeds no limit whatever it says. */
+function isHarmless(bytes: Uint8Array, end: number, { mostValues }: JsonLimits): boolean {
+  if (end >= Math.min(harmlessBytes, mostValues)) return false
+  let brackets = 0
+  for (const bracket of [arrayBegin, objectBegin])
+    for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1))
+      if (++brackets > mostDepth) return false
+  return true
 }
 
 /**

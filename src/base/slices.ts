@@ -45,14 +45,18 @@ export class Slices {
     const task = new Task(pieces, size)
     if (this.#tasks.size === 0 && this.#usedMs < turnMs) this.#go(task)
     this.#turnLater()
-    if (!task.isDone) this.#tasks.add(task)
-    const onAbort = () => this.#settle(task, () => task.reject(signal!.reason))
-    if (!task.isDone) signal?.addEventListener('abort', onAbort)
-    try {
-      return (await task.result) as T
-    } finally {
-      signal?.removeEventListener('abort', onAbort)
-    }
+    if (task.outcome === null) await this.#waitsFor(task, signal)
+    const { failed, value } = task.outcome!
+    if (failed) throw value
+    return value as T
+  }
+
+  async #waitsFor(task: Task, signal: AbortSignal | undefined): Promise<void> {
+    this.#tasks.add(task)
+    const onAbort = () => this.#settle(task, { failed: true, value: signal!.reason })
+    signal?.addEventListener('abort', onAbort)
+    await new Promise<void>((resolve) => (task.settled = resolve))
+    signal?.removeEventListener('abort', onAbort)
   }
 
   readonly #turn = (): void => {
@@ -91,40 +95,38 @@ export class Slices {
     try {
       do {
         const { done, value } = task.pieces.next()
-        if (done) this.#settle(task, () => task.resolve(value))
+        if (done) this.#settle(task, { failed: false, value })
         this.#usedMs = usedMs + this.#nowMs() - beginMs
-      } while (!task.isDone && this.#usedMs < turnMs)
+      } while (task.outcome === null && this.#usedMs < turnMs)
     } catch (error) {
       this.#usedMs = usedMs + this.#nowMs() - beginMs
-      this.#settle(task, () => task.reject(error))
+      this.#settle(task, { failed: true, value: error })
     }
   }
 
-  #settle(task: Task, settle: () => void): void {
-    task.isDone = true
+  #settle(task: Task, outcome: NonNullable<Task['outcome']>): void {
+    task.outcome = outcome
     this.#tasks.delete(task)
     if (task === this.#ahead) this.#ahead = null
-    settle()
+    task.settled()
   }
 }
 
 class Task {
   readonly pieces: Pieces<unknown>
   readonly size: number
-  readonly result: Promise<unknown>
-  isDone = false
-  resolve!: (value: unknown) => void
-  reject!: (reason: unknown) => void
+  /** Its result, or why it failed; `null` before its end. */
+  outcome: { readonly failed: boolean; readonly value: unknown } | null = null
+  /** Called at its end. */
+  settled: () => void = nobodyWaits
 
   constructor(pieces: Pieces<unknown>, size: number) {
     this.pieces = pieces
     this.size = size
-    this.result = new Promise((resolve, reject) => {
-      this.resolve = resolve
-      this.reject = reject
-    })
   }
 }
+
+function nobodyWaits(): void {}
 
 /** The instance of this thread. */
 export const slices = new Slices()

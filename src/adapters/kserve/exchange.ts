@@ -83,7 +83,7 @@ export class Exchange {
   }
 
   /** See {@link readBody}. */
-  body(alignedAt = 0, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
+  body(alignedAt: number | null = null, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
     const hold = (bytes: number) => {
       this.#held.take(bytes)
       this.#heldBytes += bytes
@@ -118,7 +118,8 @@ export class Exchange {
 
   #send({ status, headers = {}, parts }: Reply): Promise<void> {
     const response = this.#response
-    const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
+    const [only] = parts
     const encoding =
       length >= this.options.compressFromBytes
         ? acceptedEncoding(this.request.headers['accept-encoding'])
@@ -126,7 +127,8 @@ export class Exchange {
     if (encoding === 'identity') {
       response.writeHead(status, { ...headers, 'content-length': length })
       // As text, Node.js sends it in one piece with the headers.
-      if (length <= joinedBytes) response.end(Buffer.concat(parts).toString('latin1'), 'latin1')
+      if (parts.length === 1 && typeof only === 'string') response.end(only)
+      else if (length <= joinedBytes) response.end(joined(parts).toString('latin1'), 'latin1')
       else {
         response.cork()
         for (const part of parts) response.write(part)
@@ -153,7 +155,7 @@ export class Exchange {
   async #sendLast({ status, headers, parts }: Reply): Promise<void> {
     const { request } = this
     const response = this.#response
-    const all = Buffer.concat(parts)
+    const all = joined(parts)
     response.writeHead(status, { ...headers, 'content-length': all.byteLength })
     response.write(all)
     const leftMs = Math.ceil(this.#begunAtMs + this.options.bodyTimeoutMs - performance.now())
@@ -275,16 +277,16 @@ interface BodyLimits extends Pick<
 }
 
 /**
- * Reads the body of a request. It decompresses as data comes, so it never holds more than is counted. The
- * part that begins at `alignedAt` is aligned so that elements of any size can be viewed in place: each
- * received byte is copied once.
+ * Reads the body of a request. It decompresses as data comes, so it never holds more than is counted. Each
+ * received byte is copied once, unless the body came in one piece and lies well.
  *
+ * @param alignedAt where a part begins that is to be aligned, so that elements of any size can be viewed in place; `null` for none.
  * @throws HttpFailure 408, 413, 415, 400 if it cannot be decompressed, 503; the signal's reason.
  */
 export async function readBody(
   request: IncomingMessage,
   limits: BodyLimits,
-  alignedAt = 0,
+  alignedAt: number | null = null,
 ): Promise<Uint8Array> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
   const decoder = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
@@ -310,10 +312,10 @@ export async function readBody(
       ? 'maxDecompressedBytes'
       : 'maxBodyBytes'
   const mostBytes = limits[limit]
-  const before = (alignment - (alignedAt % alignment)) % alignment
+  const before = alignedAt === null ? 0 : (alignment - (alignedAt % alignment)) % alignment
   return new Promise((resolve, reject) => {
     const most = before + (said ?? mostBytes)
-    let bytes = Buffer.allocUnsafeSlow(said === undefined ? 0 : Math.min(most, trustedBytes))
+    let bytes: Buffer | null = null
     let received = 0
     const end = (settle: () => void) => {
       clearTimeout(timer)
@@ -329,7 +331,7 @@ export async function readBody(
     const onGone = () => {
       if (!request.complete) fail(new HttpFailure(400, 'The connection ended before the body did.'))
     }
-    const onEnd = () => end(() => resolve(bytes.subarray(before, before + received)))
+    const onEnd = () => end(() => resolve(bytes?.subarray(before, before + received) ?? noBytes))
     const onChunk = (chunk: Buffer) => {
       try {
         count(chunk.length)
@@ -343,6 +345,8 @@ export async function readBody(
       try {
         if (received + chunk.length > mostBytes) throw tooLarge(limit, mostBytes)
         hold(chunk.length)
+        if (chunk.length === said && liesWell(chunk, alignedAt)) return end(() => resolve(chunk))
+        bytes ??= Buffer.allocUnsafeSlow(said === undefined ? 0 : Math.min(most, trustedBytes))
         if (before + received + chunk.length > bytes.length)
           bytes = longer(bytes, before + received + chunk.length, most)
         bytes.set(chunk, before + received)
@@ -372,6 +376,13 @@ export async function readBody(
   })
 }
 
+const noBytes = Buffer.alloc(0)
+
+/** Whether a body is aligned as it came, and keeps no more memory than twice its own. */
+function liesWell({ buffer, byteOffset, length }: Buffer, alignedAt: number | null): boolean {
+  return buffer.byteLength <= 2 * length && (alignedAt === null || (byteOffset + alignedAt) % alignment === 0)
+}
+
 /** Doubles the buffer within the limit, so that a long body is copied only a few times. */
 function longer(bytes: Buffer, least: number, most: number): Buffer<ArrayBuffer> {
   const copy = Buffer.allocUnsafeSlow(Math.max(least, Math.min(2 * bytes.length, most)))
@@ -394,14 +405,18 @@ const joinedBytes = 16_384
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  readonly parts: readonly Uint8Array[]
+  readonly parts: readonly (Uint8Array | string)[]
+}
+
+function joined(parts: Reply['parts']): Buffer {
+  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
 }
 
 export function jsonReply(value: unknown, status = 200, headers: Reply['headers'] = {}): Reply {
   return {
     status,
     headers: { 'content-type': 'application/json', ...headers },
-    parts: [Buffer.from(JSON.stringify(value))],
+    parts: [JSON.stringify(value)],
   }
 }
 

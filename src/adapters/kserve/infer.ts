@@ -15,7 +15,7 @@ const headerLength = 'inference-header-content-length'
 /** Runs a request and returns the answer: JSON, followed by the bytes of binary tensors. */
 export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
   const jsonBytes = headerLengthOf(exchange.request.headers[headerLength])
-  const body = await exchange.body(jsonBytes)
+  const body = await exchange.body(jsonBytes ?? null)
   const { metadata } = model
   const call = await exchange.work(
     jsonBytes === 0
@@ -55,28 +55,29 @@ function* replyOf(
   options: ResolvedKserveOptions,
 ): Pieces<Reply> {
   const about = { id, model_name: model.name, model_version: String(version) }
-  const json: Uint8Array[] = [Buffer.from(`${JSON.stringify(about).slice(0, -1)},"outputs":[`)]
+  const json: string[] = [`${JSON.stringify(about).slice(0, -1)},"outputs":[`]
   const bytes: Uint8Array[] = []
   for (const [index, output] of outputs.entries()) {
     const tensor = answered[output.name]!
     const part = yield* output.classes === 0
       ? outputPart(output.name, tensor, output.binary)
       : classesPart(model, output, tensor, options)
-    if (index > 0) json.push(Buffer.from(','))
+    if (index > 0) json.push(',')
     json.push(...part.json)
     if (part.bytes !== null) bytes.push(part.bytes)
   }
-  json.push(Buffer.from(']}'))
+  json.push(']}')
+  const texts = yield* inParts(json)
   if (!outputs.some(({ binary }) => binary))
-    return { status: 200, headers: { 'content-type': 'application/json' }, parts: json }
-  const jsonBytes = json.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    return { status: 200, headers: { 'content-type': 'application/json' }, parts: texts }
+  const jsonBytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
   return {
     status: 200,
     headers: {
       'content-type': 'application/octet-stream',
       'Inference-Header-Content-Length': String(jsonBytes),
     },
-    parts: [...json, ...bytes],
+    parts: [...texts, ...bytes],
   }
 }
 
@@ -85,10 +86,21 @@ const pieceElements = 2 ** 12
 /** Approximate length of a part of JSON, in characters. */
 const partLength = 2 ** 15
 
+/** Short JSON as one text, longer JSON as bytes. */
+function* inParts(json: readonly string[]): Pieces<readonly (Uint8Array | string)[]> {
+  if (json.reduce((sum, { length }) => sum + length, 0) <= partLength) return [json.join('')]
+  const parts: Uint8Array[] = []
+  for (const text of json) {
+    parts.push(Buffer.from(text))
+    if (text.length >= partLength) yield
+  }
+  return parts
+}
+
 /** One output of an answer: its JSON, and its bytes if they are binary. */
 interface OutputPart {
   /** JSON, in parts. */
-  readonly json: readonly Uint8Array[]
+  readonly json: readonly string[]
   readonly bytes: Uint8Array | null
 }
 
@@ -114,7 +126,7 @@ function* outputPart(
     return { json: yield* dataJson(JSON.stringify(about).slice(0, -1), name, type, data), bytes: null }
   const bytes = type === 'string' ? yield* textBytes(data as string[]) : bytesOf(toStorage(type, data)!)
   return {
-    json: [Buffer.from(JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } }))],
+    json: [JSON.stringify({ ...about, parameters: { binary_data_size: bytes.byteLength } })],
     bytes,
   }
 }
@@ -156,7 +168,7 @@ function* classesPart(
   )
 }
 
-function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<Uint8Array[]> {
+function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<string[]> {
   if (isBinaryOnly(type))
     throw invalidArgument(
       `outputs '${name}'`,
@@ -165,17 +177,17 @@ function* dataJson(about: string, name: string, type: ElementType, data: unknown
       { hint: 'Ask for it with parameters { binary_data: true }' },
     )
   const elements = data as TensorData | string[]
-  const parts: Uint8Array[] = []
+  const parts: string[] = []
   let text = `${about},"data":[`
   for (let at = 0; at < elements.length; at += pieceElements) {
     if (at > 0) text += ','
     text += elementsText(type, elements.slice(at, at + pieceElements))
     if (text.length < partLength) continue
-    parts.push(Buffer.from(text))
+    parts.push(text)
     text = ''
     yield
   }
-  return [...parts, Buffer.from(`${text}]}`)]
+  return [...parts, `${text}]}`]
 }
 
 function elementsText(type: ElementType, elements: TensorData | string[]): string {

@@ -114,7 +114,7 @@ const wholeNumber = /^-?\d{16,20}$/
  * @throws SyntaxError
  */
 export function parseExact(text: string): unknown {
-  const json = words.some((word) => text.includes(word)) ? withQuotes(text) : text
+  const json = text.includes('NaN') || text.includes('Infinity') ? withQuotes(text) : text
   if (!largeInteger.test(json)) return JSON.parse(json)
   return parse(json, undefined, { parseNumber, onDuplicateKey: ({ newValue }) => newValue }) // several times slower
 }
