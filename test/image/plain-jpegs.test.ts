@@ -5,7 +5,7 @@ import sharp, { type JpegOptions } from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { decodeImage, imageConcurrency, type ImageOptions } from '../../src/features/image/exports.ts'
 import * as ownPackage from '../../src/base/own-package.ts'
-import { jpegLibrary } from '../../src/features/image/image-decoders.ts'
+import { jpegLibrary, jpegLibraryIn } from '../../src/features/image/image-decoders.ts'
 import * as addon from '../../src/native/addon.ts'
 import { full } from '../support/full.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
@@ -279,6 +279,12 @@ describe('the decoder of plain JPEGs', () => {
     )
     return fresh.jpegDecoder()
   }
+
+  it('is in the binary of its package on macOS, whatever number that has', () => {
+    const folder = temporaryFolder({ 'node-napi-v10.node': '' })
+    expect(jpegLibraryIn(folder, 'darwin')).toBe(join(folder, 'node-napi-v10.node'))
+    expect(() => jpegLibraryIn(temporaryFolder({ 'read.me': '' }), 'darwin')).toThrow('has no binary')
+  })
 
   it('is not there without the addon', async () => {
     vi.spyOn(addon, 'loadBinding').mockReturnValue({ binding: null, reason: 'there is none' })

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { requireFromPackage } from '../../base/own-package.ts'
 import { InferenceError } from '../../errors.ts'
@@ -53,8 +54,8 @@ export function dropKept(sharp: SharpFactory, pixels: number): void {
 let found: NativeJpeg | null | undefined
 
 /**
- * The addon, if it can decode JPEGs: on Linux, with the libjpeg-turbo of the package `@julusian/jpeg-turbo`,
- * if installed. The package's own functions are not used: they apply the fast, inexact cosine transform, and
+ * The addon, if it can decode JPEGs: with the libjpeg-turbo of the package `@julusian/jpeg-turbo`, if
+ * installed. The package's own functions are not used: they apply the fast, inexact cosine transform, and
  * read the whole file for a small image.
  */
 export function jpegDecoder(): NativeJpeg | null {
@@ -75,8 +76,19 @@ function open(): NativeJpeg | null {
   }
 }
 
-/** Path of the package's library for this platform. Throws if the package is not installed. */
+/** Path of the package's library for this platform. Throws if the package is not installed, or has none. */
 export function jpegLibrary(): string {
   const root = dirname(requireFromPackage.resolve('@julusian/jpeg-turbo/package.json'))
-  return join(root, 'prebuilds', `jpeg-turbo-${prebuildName()}`, 'libturbojpeg.so.0')
+  return jpegLibraryIn(join(root, 'prebuilds', `jpeg-turbo-${prebuildName()}`), process.platform)
+}
+
+/**
+ * For Linux the package has the library as a file. For macOS it is part of the package's binary, which exports its functions.
+ * The binary for Windows exports none.
+ */
+export function jpegLibraryIn(folder: string, platform: NodeJS.Platform): string {
+  if (platform !== 'darwin') return join(folder, 'libturbojpeg.so.0')
+  const binary = readdirSync(folder).find((name) => name.endsWith('.node'))
+  if (binary === undefined) throw new Error(`${folder} has no binary`)
+  return join(folder, binary)
 }
