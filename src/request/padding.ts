@@ -257,6 +257,8 @@ function resizeNatively(from: Rows, to: Rows, count: number, fill: number | bigi
   return true
 }
 
+// Rows of different lengths on their way into a batch: filled up, or with dims of their own.
+
 /** Rows that are filled up to the length of the batch along one dimension. */
 export function gatherPadded(
   batch: readonly InferRequest[],
@@ -302,8 +304,20 @@ export function gatherRagged(
   }
 }
 
+/** What travels by message: the strings of a batch, or what is no tensor, of one request. */
+export function gatherMailed(
+  { type, ragged }: ValueMetadata,
+  batch: readonly InferRequest[],
+  index: number,
+  dims: readonly number[],
+): MailedValue {
+  if (type !== 'string') return batch[0]!.data[index] as MailedValue
+  if (ragged === true) return gatherRaggedStrings(batch, index)
+  return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
+}
+
 /** Strings of rows that have dims of their own. */
-export function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
+function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
   const ragged = batch.flatMap(({ data, dims, rows }) => {
     const own = dims![index]!.slice(1)
     const elements = elementCount(own)

@@ -1,4 +1,4 @@
-import type { RunThreads } from './thread-time.ts'
+import type { RunKind, RunThreads } from './thread-time.ts'
 import type { Executor } from './executors/executor.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
@@ -13,11 +13,11 @@ import {
   type ViewedLayout,
 } from './layout.ts'
 import type { Batch } from '../schedule/batch.ts'
-import type { ModelMetadata, ValueMetadata } from '../tensor/metadata.ts'
+import type { ModelMetadata } from '../tensor/metadata.ts'
 import { checkElements, isPacked, type ElementType, type TensorData, plainView } from '../tensor/tensor.ts'
 import { copyBlocks, copyPacked } from '../tensor/elements.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { gatherPadded, gatherRagged, gatherRaggedStrings, type Padding } from '../request/padding.ts'
+import { gatherPadded, gatherRagged, gatherMailed, type Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** What slots are made of. */
@@ -75,8 +75,8 @@ export class StagingSlot {
   threads: RunThreads | null = null
   /** Whether they are other threads than those of most batches. */
   isUnusual = false
-  /** Whether the batch was the only request of its model. */
-  isLone = false
+  /** What is known of runs like this one; where there was a choice. */
+  runKind: RunKind | null = null
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {
     this.id = source.nextSlotId()
@@ -309,18 +309,6 @@ function gatherBatch(
     }
   }
   return mailed
-}
-
-/** What travels by message: the strings of a batch, or what is no tensor, of one request. */
-function gatherMailed(
-  { type, ragged }: ValueMetadata,
-  batch: readonly InferRequest[],
-  index: number,
-  dims: readonly number[],
-): MailedValue {
-  if (type !== 'string') return batch[0]!.data[index] as MailedValue
-  if (ragged === true) return gatherRaggedStrings(batch, index)
-  return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
 }
 
 /** Rows whose elements share bytes, with the next row's too where their number is odd. */

@@ -502,9 +502,10 @@ const mostTimes = 1.5
 const allCoresGain = 1.5
 
 /** What is known of runs of one kind. */
-interface RunKind {
-  /** How many times as fast all cores have to be. */
-  readonly gain: number
+export interface RunKind {
+  readonly bucketKey: string
+  readonly rows: number
+  readonly isLone: boolean
   used: RunThreads
   /** Runs since these are used. */
   runs: number
@@ -518,6 +519,8 @@ interface RunKind {
  */
 export class ThreadChoice {
   readonly #kinds = new Map<string, RunKind>()
+  /** Of the last run: mostly the next one is like it. */
+  #last: RunKind | null = null
 
   /**
    * Chooses the threads of the batch in a slot.
@@ -526,8 +529,8 @@ export class ThreadChoice {
    * @param isOnly whether its instance is the only one, so that the choice is for all batches.
    */
   choose(slot: StagingSlot, isLone: boolean, isOnly: boolean): void {
-    slot.isLone = isLone
-    const { used, runs, ms } = this.#kindOf(slot)
+    const kind = (slot.runKind = this.#kindOf(slot, isLone))
+    const { used, runs, ms } = kind
     const other = otherThan(used)
     const mayTry = (runs & (runs - 1)) === 0 && runs < mostRunsUntried && ms[other] <= farSlower * ms[used]
     const isTurn = ms[used] > 0 && (mayTry || runs % mostRunsUntried === 0)
@@ -538,24 +541,29 @@ export class ThreadChoice {
 
   /** Notes a run on the threads that {@link choose} chose. */
   ran(slot: StagingSlot, tookMs: number): void {
-    const kind = this.#kindOf(slot)
-    const { used, ms, gain } = kind
+    const kind = slot.runKind!
+    const { used, ms } = kind
     const threads = slot.threads!
     const lastMs = ms[threads]
     ms[threads] =
       threads === used && lastMs > 0 ? lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4 : tookMs
-    kind.used = ms.share > 0 && ms.share < gain * ms.allCores ? 'share' : 'allCores'
+    kind.used =
+      ms.share > 0 && ms.share < (kind.isLone ? 1 : allCoresGain) * ms.allCores ? 'share' : 'allCores'
     kind.runs = kind.used === used ? kind.runs + 1 : 1
   }
 
-  #kindOf({ requests, rows, isLone }: StagingSlot): RunKind {
-    const name = `${isLone ? 'lone ' : ''}${rows} ${requests[0]!.bucketKey}`
+  #kindOf({ requests, rows }: StagingSlot, isLone: boolean): RunKind {
+    const { bucketKey } = requests[0]!
+    const last = this.#last
+    if (last?.rows === rows && last.bucketKey === bucketKey && last.isLone === isLone) return last
+    const name = `${isLone ? 'lone ' : ''}${rows} ${bucketKey}`
     let kind = this.#kinds.get(name)
-    if (kind !== undefined) return kind
-    if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
-    kind = { gain: isLone ? 1 : allCoresGain, used: 'allCores', runs: 0, ms: { allCores: 0, share: 0 } }
-    this.#kinds.set(name, kind)
-    return kind
+    if (kind === undefined) {
+      if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
+      kind = { bucketKey, rows, isLone, used: 'allCores', runs: 0, ms: { allCores: 0, share: 0 } }
+      this.#kinds.set(name, kind)
+    }
+    return (this.#last = kind)
   }
 }
 
