@@ -80,6 +80,31 @@ describe('a client that goes', () => {
     expect((await infer(serving)).status).toBe(200)
   })
 
+  it('takes no request of others along, whose signals were used before', async () => {
+    const before = ownEngine()
+    await before.loadFunction('m', {
+      inputs: [{ name: 'x', type: 'float32', dims: [1] }],
+      outputs: [{ name: 'y', type: 'float32', dims: [1] }],
+      run: ({ x }) => ({ y: x.data as Float32Array }),
+    })
+    const earlier = await Serving.of(before)
+    for (let at = 0; at < 4; at++) expect((await infer(earlier)).status).toBe(200)
+    const { engine, model, begun, go } = await waiting()
+    const serving = await Serving.of(engine)
+    const [first, second] = [infer(serving), infer(serving)]
+    await begun
+    const json = JSON.stringify(request)
+    const socket = connect(serving.port, '127.0.0.1')
+    await once(socket, 'connect')
+    socket.write(head(json.length) + json)
+    await vi.waitFor(() => expect(model.stats().pendingRequestCount).toBe(2))
+    socket.destroy()
+    await vi.waitFor(() => expect(model.stats().rejections.cancelled).toBe(1), 10_000)
+    go()
+    expect([(await first).status, (await second).status]).toEqual([200, 200])
+    for (let at = 0; at < 4; at++) expect((await infer(serving)).status).toBe(200)
+  })
+
   it('in the middle of its body gives back what it held', async () => {
     const { engine, go } = await waiting()
     go()

@@ -110,20 +110,21 @@ describe('a request of a model whose instances have all cores', () => {
 })
 
 describe('the only instance of a small model', () => {
-  /** `run` answers a batch of so many requests; returns whether it had all cores. */
   async function onlyInstance() {
     const house = await House.open(1)
     house.loneThreads = 2
     const model = await Served.on(house, 'm', house.places, { maxBatchSize: 8 })
     const thread = house.places[0]!.threads.current
+    /** Answers a batch of so many requests; returns whether it had all cores. */
     const run = async (requests: number, tookMs: (allCores: boolean) => number): Promise<boolean> => {
       const sent = Array.from({ length: requests }, () => model.send(1))
       await settled()
-      const [{ allCores }] = thread.cells as [{ allCores: boolean }]
+      const { allCores } = thread.cells[0]!
       thread.finish(null, tookMs(allCores))
       expect(await fates(sent)).toEqual(sent.map(() => 2))
       return allCores
     }
+    /** The share of 200 such batches that had them. */
     const share = async (requests: number, tookMs: (allCores: boolean) => number): Promise<number> => {
       const had: boolean[] = []
       for (let at = 0; at < 200; at++) had.push(await run(requests, tookMs))
