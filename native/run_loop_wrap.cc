@@ -142,7 +142,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     slot.layouts[index] = std::move(layout);
   }
 
-  // (slotId, layoutIndex, isLone, apart?)
+  // (slotId, layoutIndex, onSecond, apart?)
   void submit(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const auto index = info[1].As<Napi::Number>().Uint32Value();

@@ -101,6 +101,8 @@ describe('the limits of JSON', () => {
   it('are kept before any of it is parsed', () => {
     const noJson = (text: string) => `${text}x`
     expect(() => parse(noJson('['.repeat(8_000_000)))).toThrow('arrays and objects within 64 others at most')
+    for (const bracket of ['[', '{"a":'])
+      expect(() => parse(noJson(bracket.repeat(65)))).toThrow('within 64 others')
     expect(() => parse(noJson('{},'.repeat(101)), 100)).toThrow('100 values at most (most)')
     expect(() => parse(noJson('"a":1,'.repeat(51)), 100)).toThrow('100 values at most (most)')
   })

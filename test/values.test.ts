@@ -182,6 +182,24 @@ describe('work in slices', () => {
     expect(await result).toBe('a')
   })
 
+  it('keeps its result where its signal fires after its end, and not where it fires it itself', async () => {
+    const { slices, work, turn } = manual()
+    const [stop, own] = [new AbortController(), new AbortController()]
+    function* aborts(which: AbortController): Pieces<string> {
+      which.abort(new Error('it was stopped'))
+      yield* work('b', 1)
+      return 'b'
+    }
+    void slices.run(work('x', 10), 1)
+    const done = slices.run(work('a', 1), 10, stop.signal)
+    const after = slices.run(aborts(stop), 20)
+    const itself = slices.run(aborts(own), 30, own.signal)
+    for (let at = 0; at < 20; at++) turn()
+    expect(await done).toBe('a')
+    expect(await after).toBe('b')
+    await expect(itself).rejects.toThrow('it was stopped')
+  })
+
   it('goes on for half a millisecond in each turn of the event loop, whoever asks', async () => {
     const { slices, work, turn, done, left } = manual()
     const results = [slices.run(work('a', 10), 10), slices.run(work('b', 3), 20)]

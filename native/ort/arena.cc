@@ -15,8 +15,8 @@ std::uint64_t valueOf(const OrtLibrary& library, const OrtKeyValuePairs* stats, 
 
 // Each has an arena of its own.
 std::vector<OrtSession*> sessionsOf(const Session& session) {
-  if (session.lone() == session.get()) return {session.get()};
-  return {session.get(), session.lone()};
+  if (session.second() == session.get()) return {session.get()};
+  return {session.get(), session.second()};
 }
 
 Owned<OrtAllocator> arenaOf(const OrtLibrary& library, OrtSession* session) {

@@ -18,6 +18,11 @@ bool tellsOfSize(std::string_view message) {
   return false;
 }
 
+// Its words where there is no memory: for a buffer of an arena, or from the C++ library.
+bool tellsOfMemory(std::string_view message) {
+  return message.find("allocate memory") != std::string_view::npos || message.find("bad_alloc") != std::string_view::npos;
+}
+
 // What is put at the end of an output's place before a run: another one each time, so that what a run leaves there
 // tells whether it has written to it. Shorter outputs get no place: by chance one would leave the same there.
 std::uint64_t nextMark() {
@@ -74,14 +79,14 @@ std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const
   return slot_.bytes.get() + place.offset;
 }
 
-ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, bool isLone) {
+ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, bool onSecond) {
   const OrtLibrary& library = session_->library;
   const std::vector<Owned<OrtValue>> brought = bring(apart);
   bool places = fits_;
   for (;;) {
     const std::uint64_t mark = nextMark();
     const bool lent = lend(places, mark);
-    OrtStatus* status = library.api.Run(isLone ? session_->lone() : session_->get(), options, inputNames_.data(), feeds_.data(),
+    OrtStatus* status = library.api.Run(onSecond ? session_->second() : session_->get(), options, inputNames_.data(), feeds_.data(),
                                         feeds_.size(), outputNames_.data(), outputs_.size(), results_.data());
     const std::vector<Owned<OrtValue>> given = takeGiven();
     if (status != nullptr && lent && tellsOfSize(library.api.GetErrorMessage(status))) {
@@ -89,9 +94,9 @@ ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, b
       places = false;
       continue;
     }
-    if (status != nullptr && isLone && session_->lone() != session_->get()) {
-      library.api.ReleaseStatus(status);  // it may have had no memory for a second arena
-      isLone = false;
+    if (status != nullptr && onSecond && tellsOfMemory(library.api.GetErrorMessage(status))) {
+      library.api.ReleaseStatus(status);  // the second arena may get none where the first has some
+      onSecond = false;
       continue;
     }
     library.check(status);

@@ -39,10 +39,10 @@ class PreparedRun {
 
   // Runs the batch that lies in the slot; `apart` are the inputs that do not, by input. Throws OrtError. No bytes of the
   // slot are given as an output but those that this run has written. Used by one thread at a time. With
-  // `isLone` it may have all cores.
+  // `onSecond` it has the threads of the second session.
   //
   // Returns what does not lie in the slot; empty when all does.
-  ValueCopies run(const OrtRunOptions* options, ValueCopies& apart, bool isLone = false);
+  ValueCopies run(const OrtRunOptions* options, ValueCopies& apart, bool onSecond = false);
 
   const Session& session() const { return *session_; }
 

@@ -42,13 +42,13 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
 }
 
 void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart, std::string fault,
-                     bool isLone) {
+                     bool onSecond) {
   Job job;
   job.id = {true, slotId};
   job.run = std::move(run);
   job.apart = std::move(apart);
   job.fault = std::move(fault);
-  job.isLone = isLone;
+  job.onSecond = onSecond;
   add(std::move(job));
 }
 
@@ -217,6 +217,7 @@ void RunLoop::serve() {
 void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
   Job job;
   job.run = std::move(run);
+  job.onSecond = job.run->session().secondHasFewer;
   Completion done = completion(Completion::Kind::kBatchHere, id, slotId);
   attempt(job, hereOptions_, done);
   completions_->put(std::move(done));
@@ -228,7 +229,7 @@ void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {
     const InsideRuntime inside;
     if (job.work) job.work(done);
     else if (job.run == nullptr) throw OrtError(job.fault);
-    else done.outputs = job.run->run(options.of(job.run->session()), job.apart, job.isLone);
+    else done.outputs = job.run->run(options.of(job.run->session()), job.apart, job.onSecond);
   } catch (const std::exception& error) {
     done.failed = true;
     done.error = error.what();

@@ -32,10 +32,10 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   // Has `work` done on the thread, behind what it was given before; its answer is reported, an exception as an error.
   void ask(std::uint64_t questionId, std::function<void(Completion&)> work);
-  // Hands a batch over; `fault` says why there is no `run`. For `isLone` see PreparedRun::run.
+  // Hands a batch over; `fault` says why there is no `run`. For `onSecond` see PreparedRun::run.
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
-              std::string fault = "", bool isLone = false);
-  // Runs a batch on the calling thread; its completion is in the queue then, and nobody is woken.
+              std::string fault = "", bool onSecond = false);
+  // Runs a batch on the calling thread, by the session with fewer threads; its completion is in the queue then, and nobody is woken.
   void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run);
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
@@ -82,7 +82,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
     std::shared_ptr<PreparedRun> run;       // of a batch
     std::string fault;                      // why there is none of either
     ValueCopies apart;
-    bool isLone = false;
+    bool onSecond = false;
   };
   enum class State { kNew, kServing, kEnded };
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 
 #include "arena.h"
 #include "heap.h"
@@ -35,12 +36,20 @@ Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& sour
   });
 }
 
-// Of the setting `loneThreads`; nullptr without it, and if it cannot be opened. Memory patterns are off: with them its arena
+// Of a setting; as many as can be where it is left out.
+int threadsOf(const std::vector<SessionSetting>& settings, std::string_view name) {
+  for (const SessionSetting& each : settings) {
+    if (each.name == name) return std::stoi(each.value);
+  }
+  return std::numeric_limits<int>::max();
+}
+
+// Of the setting `secondThreads`; nullptr without it, and if it cannot be opened. Memory patterns are off: with them its arena
 // would keep twice what a run of ResNet-50 needs.
-Owned<OrtSession> openLone(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings,
+Owned<OrtSession> openSecond(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings,
                            Opening& opening) {
   Owned<OrtSession> none(nullptr, library.api.ReleaseSession);
-  const auto threads = std::find_if(settings.begin(), settings.end(), [](const auto& each) { return each.name == "loneThreads"; });
+  const auto threads = std::find_if(settings.begin(), settings.end(), [](const auto& each) { return each.name == "secondThreads"; });
   if (threads == settings.end()) return none;
   auto own = settings;
   own[static_cast<std::size_t>(threads - settings.begin())].name = "intraOpNumThreads";
@@ -95,8 +104,9 @@ Session::Session(const OrtLibrary& its, const ModelSource& source, const std::ve
       runEntries(runEntriesOf(settings)),
       large(isLarge(source)),
       path(source.path),
+      secondHasFewer(threadsOf(settings, "secondThreads") < threadsOf(settings, "intraOpNumThreads")),
       session_(openSession(its, source, settings, opening)),
-      lone_(openLone(its, source, settings, opening)) {
+      second_(openSecond(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
   neededInputs = inputs.size();

@@ -46,10 +46,11 @@ class Session {
   const Entries runEntries;  // config entries of each run
   const bool large;          // what it leaves behind is worth giving back
   const std::string path;    // '' for bytes
+  const bool secondHasFewer; // threads than the first session
 
   OrtSession* get() const { return session_.get(); }
-  // The same model on more threads, for a run that has the cores for itself; where there is none, the session itself.
-  OrtSession* lone() const { return lone_ != nullptr ? lone_.get() : get(); }
+  // The same model with another number of threads; where there is none, the session itself.
+  OrtSession* second() const { return second_ != nullptr ? second_.get() : get(); }
 
   // What was found out of it, by whoever has it: '' for what is not known.
   std::string note(const std::string& key) {
@@ -68,7 +69,7 @@ class Session {
 
  private:
   Owned<OrtSession> session_;
-  Owned<OrtSession> lone_;
+  Owned<OrtSession> second_;
   std::unique_ptr<std::atomic<bool>[]> aliases_;
   std::mutex notesMutex_;  // of what follows
   std::map<std::string, std::string> notes_;

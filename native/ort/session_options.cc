@@ -66,7 +66,7 @@ void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionS
   if (name == "provider") appendProvider(library, options, setting);
   else if (name == "plugin") appendPlugin(library, options, setting.key, std::strtoull(value, nullptr, 10), setting.entries);
   else if (name == "externalFile") addExternalFile(library, options, setting);
-  else if (name != "runConfig" && name != "loneThreads") library.check(status());
+  else if (name != "runConfig" && name != "secondThreads") library.check(status());
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ void ReleaseSession(OrtSession* session) {
 OrtStatus* run(const OrtSession& session, const OrtRunOptions* options, const OrtValue& x, OrtValue*& y) {
   const std::string& model = session.model;
   if (model == "failing") return failure("failed on purpose");
-  if (model == "fails-on-many" && session.threads > 2) return failure("there is no memory");
+  if (model == "fails-on-many" && session.threads > 2) return failure("Failed to allocate memory");
+  if (model == "refuses-on-many" && session.threads > 2) return failure("there is no such index");
   if (model == "nothing") return nullptr;
   if (model == "until-stopped" && options->terminate) return failure("the terminate flag is set");
   if (model == "endless") {

@@ -9,7 +9,8 @@
 // | nothing    | the same                                            | gives no y                                              |
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
-// | fails-on-many | as plus-one                                       | as plus-one, and fails with more than 2 threads         |
+// | fails-on-many | as plus-one                                       | as plus-one, and has no memory for more than 2 threads  |
+// | refuses-on-many | as plus-one                                     | as plus-one, and refuses its input on more than 2       |
 // | few-threads | as plus-one, and is not opened with more than 2 threads |                                             |
 // | never-open | opens until that is cancelled                       |                                                         |
 // | until-stopped | as plus-one                                       | as plus-one, and fails when it is told to stop          |

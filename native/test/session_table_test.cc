@@ -35,7 +35,7 @@ class SessionTableTest : public FakeOrtTest {
 };
 
 TEST_F(SessionTableTest, OpensTheModelASecondTimeForRunsThatAreAlone) {
-  const auto session = get(file("plus-one"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+  const auto session = get(file("plus-one"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}});
   EXPECT_EQ(counts.sessions, 2);
   const auto run = slot.prepare(session);
   ValueCopies none;
@@ -46,14 +46,27 @@ TEST_F(SessionTableTest, OpensTheModelASecondTimeForRunsThatAreAlone) {
 }
 
 TEST_F(SessionTableTest, DoesWithoutTheSecondWhereItCannotBeOpened) {
-  const auto session = get(file("few-threads"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+  const auto session = get(file("few-threads"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}});
   ValueCopies none;
   slot.prepare(session)->run(nullptr, none, true);
   EXPECT_EQ(counts.threads, 1);
 }
 
-TEST_F(SessionTableTest, RunsWithoutTheSecondWhatFailsThere) {
-  const auto session = get(file("fails-on-many"), {{"intraOpNumThreads", "", "1", {}}, {"loneThreads", "", "4", {}}});
+TEST_F(SessionTableTest, RunsOnceWhatFailsForAnotherReasonThanMemory) {
+  const auto session = get(file("refuses-on-many"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}});
+  ValueCopies none;
+  EXPECT_THROW(slot.prepare(session)->run(nullptr, none, true), OrtError);
+  EXPECT_EQ(counts.threads, 4);
+}
+
+TEST_F(SessionTableTest, TellsWhetherTheSecondHasFewerThreads) {
+  EXPECT_TRUE(get(file("plus-one"), {{"intraOpNumThreads", "", "4", {}}, {"secondThreads", "", "1", {}}})->secondHasFewer);
+  EXPECT_FALSE(get(file("plus-one"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}})->secondHasFewer);
+  EXPECT_FALSE(get(file("plus-one"))->secondHasFewer);
+}
+
+TEST_F(SessionTableTest, RunsWithoutTheSecondWhatHasNoMemoryThere) {
+  const auto session = get(file("fails-on-many"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}});
   ValueCopies none;
   slot.prepare(session)->run(nullptr, none, true);
   EXPECT_EQ(counts.threads, 1);

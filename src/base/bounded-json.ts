@@ -42,7 +42,7 @@ export function* jsonPieces(bytes: Uint8Array, what: string, limits: JsonLimits)
   while (end > start && bytes.length - end < mostBetween && isSpace(bytes[end - 1])) end--
   if (Math.max(start, bytes.length - end) === mostBetween)
     throw invalidArgument(what, `fewer than ${mostBetween} bytes of spaces before and after the JSON`, 'more')
-  if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
+  if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'other bytes')
   const large = isHarmless(bytes, end, limits) ? none : yield* largeValues(bytes, end, what, limits)
   const json = new JsonText(bytes, what, large, limits.parse ?? JSON.parse)
   if (large.get(start) === end) return yield* json.large(start, end)

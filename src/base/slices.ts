@@ -105,6 +105,7 @@ export class Slices {
   }
 
   #settle(task: Task, outcome: NonNullable<Task['outcome']>): void {
+    if (task.outcome !== null) return
     task.outcome = outcome
     this.#tasks.delete(task)
     if (task === this.#ahead) this.#ahead = null

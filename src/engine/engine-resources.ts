@@ -35,7 +35,7 @@ export interface EngineStatistics {
   readonly workers: readonly WorkerStatistics[]
   /**
    * Delay of timers on the application's thread, in milliseconds, sampled every 20 ms while requests are in flight. A
-   * period in which the thread was blocked counts as the samples that it missed. All 0 before the first request.
+   * period in which the thread was blocked counts as the samples that it missed. Loading a model counts as well. All 0 before that.
    */
   readonly eventLoopDelay: EventLoopDelayStatistics
   /** Numbers of traces started, written and lost. */

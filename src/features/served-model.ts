@@ -7,17 +7,24 @@ import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
-import { InferRequest, type Answer, type ParsedFeeds, type PriorityLevel } from '../request/infer-request.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import type { ScaleWatch } from '../models/scaling/scaling.ts'
-import type { TensorData } from '../tensor/tensor.ts'
 import type { HeldRows } from './leases/held-rows.ts'
 import { ImageDecoding } from './leases/image-decoding.ts'
 import { leasesOf, type Leases } from './leases/leases.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import type { Sequences } from './sequences/sequences.ts'
-import { noSequences, type BoundStep, type RunningStep, type StepCaller, type Target } from './target.ts'
+import {
+  callsOf,
+  noSequences,
+  StepRequest,
+  type BoundStep,
+  type RunningStep,
+  type StepCaller,
+  type Target,
+} from './target.ts'
 
 /**
  * A model or function that serves. Turns calls into requests: checks and parses them, and submits them to its
@@ -310,56 +317,3 @@ export class ServedModel implements Target {
     })
   }
 }
-
-/** A step's part of a request in the queue of its model. It settles through calls instead of a promise. */
-class StepRequest<Step extends BoundStep> extends InferRequest implements RunningStep {
-  readonly #step: Step
-  readonly #scheduler: Scheduler
-  readonly #caller: StepCaller<Step>
-
-  constructor(
-    step: Step,
-    scheduler: Scheduler,
-    feeds: ParsedFeeds,
-    level: PriorityLevel,
-    options: CheckedOptions,
-    caller: StepCaller<Step>,
-  ) {
-    super(feeds, level, options, nobody, nobody)
-    this.isStep = true
-    this.#step = step
-    this.#scheduler = scheduler
-    this.#caller = caller
-  }
-
-  override placeFor(output: number): TensorData | null {
-    const tensor = this.#step.made[output]!
-    return tensor === -1 ? null : this.#caller.placeFor(tensor, this.rows)
-  }
-
-  override succeed(answer: Answer): boolean {
-    if (!super.succeed(answer)) return false
-    this.#caller.answered(this.#step, answer)
-    return true
-  }
-
-  override fail(reason: unknown, isWithdrawn = false): boolean {
-    if (!super.fail(reason, isWithdrawn)) return false
-    this.#caller.failed(this.#step, reason)
-    return true
-  }
-
-  cancel(reason: unknown): void {
-    this.#scheduler.cancel(this, 'cancelled', reason)
-  }
-}
-
-/** Turns a promise's outcome into calls of the step's caller, for requests that cannot call it themselves. */
-export function callsOf<Step extends BoundStep>(
-  caller: StepCaller<Step>,
-  step: Step,
-): [resolve: (answer: Answer) => void, reject: (reason: unknown) => void] {
-  return [(answer) => caller.answered(step, answer), (reason) => caller.failed(step, reason)]
-}
-
-function nobody(): void {}

@@ -4,7 +4,8 @@ import type { ModelMetadata } from '../tensor/metadata.ts'
 import type { ModelCapacity, ModelStatistics } from '../observe/model-statistics.ts'
 import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
-import type { Answer } from '../request/infer-request.ts'
+import { InferRequest, type Answer, type ParsedFeeds, type PriorityLevel } from '../request/infer-request.ts'
+import type { Scheduler } from '../schedule/scheduler.ts'
 import type { TensorData } from '../tensor/tensor.ts'
 
 /** What requests are sent to, by callers and by steps of pipelines: a model or function that serves, or a pipeline. */
@@ -80,3 +81,56 @@ export function noSequences(model: string, target: Target | null): InferenceErro
       : 'It is a pipeline, which has none'
   return invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
 }
+
+/** A step's part of a request in the queue of its model. It settles through calls instead of a promise. */
+export class StepRequest<Step extends BoundStep> extends InferRequest implements RunningStep {
+  readonly #step: Step
+  readonly #scheduler: Scheduler
+  readonly #caller: StepCaller<Step>
+
+  constructor(
+    step: Step,
+    scheduler: Scheduler,
+    feeds: ParsedFeeds,
+    level: PriorityLevel,
+    options: CheckedOptions,
+    caller: StepCaller<Step>,
+  ) {
+    super(feeds, level, options, nobody, nobody)
+    this.isStep = true
+    this.#step = step
+    this.#scheduler = scheduler
+    this.#caller = caller
+  }
+
+  override placeFor(output: number): TensorData | null {
+    const tensor = this.#step.made[output]!
+    return tensor === -1 ? null : this.#caller.placeFor(tensor, this.rows)
+  }
+
+  override succeed(answer: Answer): boolean {
+    if (!super.succeed(answer)) return false
+    this.#caller.answered(this.#step, answer)
+    return true
+  }
+
+  override fail(reason: unknown, isWithdrawn = false): boolean {
+    if (!super.fail(reason, isWithdrawn)) return false
+    this.#caller.failed(this.#step, reason)
+    return true
+  }
+
+  cancel(reason: unknown): void {
+    this.#scheduler.cancel(this, 'cancelled', reason)
+  }
+}
+
+/** Turns a promise's outcome into calls of the step's caller, for requests that cannot call it themselves. */
+export function callsOf<Step extends BoundStep>(
+  caller: StepCaller<Step>,
+  step: Step,
+): [resolve: (answer: Answer) => void, reject: (reason: unknown) => void] {
+  return [(answer) => caller.answered(step, answer), (reason) => caller.failed(step, reason)]
+}
+
+function nobody(): void {}

@@ -222,11 +222,11 @@ export interface NativeRunLoop {
     inputs: readonly unknown[],
     outputs: readonly unknown[],
   ): void
-  /** @param allCores see `Executor.submit`. */
+  /** @param onSecond see `Executor.submit`. */
   submit(
     slotId: number,
     layoutIndex: number,
-    allCores: boolean,
+    onSecond: boolean,
     apart?: readonly (MailedValue | null)[],
   ): void
   /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */

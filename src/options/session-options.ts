@@ -253,6 +253,9 @@ export function checkMemory(
   ])
 }
 
+/** What a second session of a model is for. */
+export type SecondFor = 'lone requests' | 'short runs'
+
 /** Options that a session is opened with: ONNX Runtime's own, and those of the native executor. */
 export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
@@ -260,8 +263,10 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
-  /** Threads of a run on all cores, more than `intraOpNumThreads`. Default: as many as others have. */
-  readonly loneThreads?: number
+  /** Threads of a second session of the model. Default: there is none. */
+  readonly secondThreads?: number
+  /** What is run on that. */
+  readonly secondFor?: SecondFor
   /** For a function: how it is opened. Such a session has no other options. */
   readonly function?: FunctionSource
 }
@@ -288,8 +293,8 @@ export interface Placement {
   readonly gpu: number
   /** Threads per run. */
   readonly intraOpNumThreads: number
-  /** Threads of a lone request. Default: `intraOpNumThreads`. */
-  readonly loneThreads?: number
+  /** Cores that a lone request may have there. Default: runs have the threads of their sessions. */
+  readonly cores?: number
 }
 
 /** The CUDA device of an instance, for which its staging memory is page-locked; `null` for none. */
@@ -345,24 +350,24 @@ export function sessionOptions(
   }
 }
 
-/** Opening a compiled form up to this size again takes a millisecond or two. Larger models have longer runs, which all cores shorten. */
-const smallBytes = 2 ** 21
+/** A compiled form up to this size is opened a second time in a millisecond or two. */
+const smallFormBytes = 2 ** 21
 
 /**
- * The session options for a second kind of threads, as one session has threads of its own. With several instances it has all cores,
- * for lone requests. The only instance of a small model has one thread beside all cores: for most of its batches a second
- * thread brings less than it costs. None if the application set `intraOpNumThreads`.
+ * The session options for a second session of the model, with another number of threads. Where instances have a share of the cores it
+ * has all of them, for lone requests. For a small model whose instances have all cores it has one thread, for short runs: a
+ * second thread brings them less than it costs. None if the application set `intraOpNumThreads`, or limits the memory that is kept.
  *
  * @param compiledBytes size of the model's compiled form.
  */
-export function twoKindsOfThreads(
-  { sessionOptions: { intraOpNumThreads: given } }: Pick<ResolvedConfig, 'sessionOptions'>,
-  { intraOpNumThreads, loneThreads = 0 }: Placement,
+export function secondSession(
+  { sessionOptions: { intraOpNumThreads: given }, memory }: Pick<ResolvedConfig, 'sessionOptions' | 'memory'>,
+  { intraOpNumThreads, cores = 0 }: Placement,
   compiledBytes: number,
-): Pick<OpenOptions, 'intraOpNumThreads' | 'loneThreads'> {
-  if (given !== undefined || loneThreads < 2) return {}
-  if (loneThreads > intraOpNumThreads) return { loneThreads }
-  return compiledBytes <= smallBytes ? { intraOpNumThreads: 1, loneThreads } : {}
+): Pick<OpenOptions, 'secondThreads' | 'secondFor'> {
+  if (given !== undefined || memory.limitBytes < Infinity || cores < 2) return {}
+  if (cores > intraOpNumThreads) return { secondThreads: cores, secondFor: 'lone requests' }
+  return compiledBytes <= smallFormBytes ? { secondThreads: 1, secondFor: 'short runs' } : {}
 }
 
 /** All inputs that a configuration names. Among initializers, only those are inputs of requests. */

@@ -60,8 +60,8 @@ interface FeedOptions {
 }
 
 /**
- * Checks the feeds of one model, so that nothing invalid ever reaches a batch. The caller's objects are read once, and
- * what was read is what is checked and used: an object may answer otherwise when it is asked again.
+ * Checks the feeds of one model, so that nothing invalid ever reaches a batch. What was read of the caller's objects is what is
+ * checked and used: an object may answer otherwise when it is asked again.
  */
 export class FeedParser {
   readonly #model: string
@@ -261,13 +261,13 @@ export class FeedParser {
   /** The same for tensors that are as they should be, in half the time; `null` if one is to be looked at closely. */
   #parsePlain(values: readonly unknown[]): ParsedFeeds | null {
     const data = this.#places.slice() as TensorData[]
+    const most = Math.max(1, this.#maxBatchSize)
     let rows = 0
     for (let index = 0; index < values.length; index++) {
-      const own = (this.#inputs[index] as InputReader).readPlain(values[index], data, index)
+      const own = (this.#inputs[index] as InputReader).readPlain(values[index], most, data, index)
       if (own === 0 || (index > 0 && own !== rows)) return null
       rows = own
     }
-    if (rows > 1 && rows > this.#maxBatchSize) return null
     return { rows, bucketKey: '', whole: false, data, dims: null }
   }
 
@@ -422,19 +422,25 @@ export class InputReader {
     this.#bareDims = fixed ? row : null
   }
 
-  /** Puts the data of a tensor of a fixed shape into `data`; returns its rows, or 0 if {@link read} has to look at it. */
-  readPlain(value: unknown, data: unknown[], index: number): number {
-    if (!(value instanceof Tensor) || value.location !== 'cpu' || value.type !== this.#input.type) return 0
+  /** Puts the data of a tensor of a fixed shape into `data`; returns its rows, `most` at most, or 0 if {@link read} has to look at it. */
+  readPlain(value: unknown, most: number, data: unknown[], index: number): number {
+    if (!(value instanceof Tensor)) return 0 // another object may answer otherwise when it is read again
+    const { location, type, dims } = value
     const { shape } = this.#input
-    const { dims } = value
-    if (!Array.isArray(dims) || dims.length !== shape.length) return 0
-    const rows: unknown = this.#batchAxis === 0 ? dims[0] : 1
-    if (!Number.isSafeInteger(rows)) return 0
+    if (
+      location !== 'cpu' ||
+      type !== this.#input.type ||
+      !Array.isArray(dims) ||
+      dims.length !== shape.length
+    )
+      return 0
+    const rows = this.#batchAxis === 0 ? dims[0]! : 1
+    if (!Number.isSafeInteger(rows) || rows < 1 || rows > most) return 0
     for (let axis = this.#batchAxis + 1; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return 0
     const stored = toStorage(this.#input.type, value.data)
-    if (stored === null || lengthOf(stored) !== (rows as number) * elementCount(this.#bareDims!)) return 0
+    if (stored === null || lengthOf(stored) !== rows * elementCount(this.#bareDims!)) return 0
     data[index] = stored
-    return rows as number
+    return rows
   }
 
   /**

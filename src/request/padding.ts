@@ -9,17 +9,7 @@ import {
   type ValueMetadata,
 } from '../tensor/metadata.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../tensor/small-floats.ts'
-import {
-  checkElements,
-  elementCount,
-  isPacked,
-  plainView,
-  storageOf,
-  type ElementType,
-  type MailedTensor,
-  type TensorData,
-} from '../tensor/tensor.ts'
-import type { MailedValue } from '../tensor/values.ts'
+import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor/tensor.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** One padded input. */
@@ -255,78 +245,4 @@ function resizeNatively(from: Rows, to: Rows, count: number, fill: number | bigi
     element,
   )
   return true
-}
-
-// Rows of different lengths on their way into a batch: filled up, or with dims of their own.
-
-/** Rows that are filled up to the length of the batch along one dimension. */
-export function gatherPadded(
-  batch: readonly InferRequest[],
-  padding: Padding,
-  index: number,
-  dims: readonly number[],
-  lengths: readonly number[],
-  view: TensorData,
-): void {
-  const entry = padding.byInput[index]!
-  const { axis, fill } = padding.inputs[entry]!
-  const length = lengths[entry]!
-  const blocksPerRow = elementCount(dims.slice(1, axis))
-  const inner = elementCount(dims.slice(axis + 1))
-  let at = 0
-  for (const request of batch) {
-    const blocks = request.rows * blocksPerRow
-    const own = padding.ownLength(entry, request)!
-    const data = plainView(request.data[index] as TensorData)
-    checkElements(data, blocks * own * inner)
-    copyResized(data, 0, view, at, blocks, inner, own, length, fill)
-    at += blocks * length * inner
-  }
-}
-
-/** Copies the rows of a batch one behind the other, and notes the dims of each. */
-export function gatherRagged(
-  batch: readonly InferRequest[],
-  index: number,
-  view: TensorData,
-  rowDims: Int32Array,
-): void {
-  let at = 0
-  let noted = 0
-  for (const { data, dims, rows } of batch) {
-    const own = dims![index]!
-    const elements = elementCount(own)
-    checkElements(data[index] as TensorData, elements)
-    ;(view as Float32Array).set(data[index] as Float32Array, at)
-    at += elements
-    for (let row = 0; row < rows; row++)
-      for (let axis = 1; axis < own.length; axis++) rowDims[noted++] = own[axis]!
-  }
-}
-
-/** What travels by message: the strings of a batch, or what is no tensor, of one request. */
-export function gatherMailed(
-  { type, ragged }: ValueMetadata,
-  batch: readonly InferRequest[],
-  index: number,
-  dims: readonly number[],
-): MailedValue {
-  if (type !== 'string') return batch[0]!.data[index] as MailedValue
-  if (ragged === true) return gatherRaggedStrings(batch, index)
-  return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
-}
-
-/** Strings of rows that have dims of their own. */
-function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
-  const ragged = batch.flatMap(({ data, dims, rows }) => {
-    const own = dims![index]!.slice(1)
-    const elements = elementCount(own)
-    const strings = data[index] as readonly string[]
-    return Array.from({ length: rows }, (_, row): MailedTensor => ({
-      type: 'string',
-      dims: own,
-      data: strings.slice(row * elements, (row + 1) * elements),
-    }))
-  })
-  return { ragged }
 }

@@ -143,8 +143,8 @@ export class Devices {
       const worker = this.#pool(device, maxWorkers).leastOccupied(taken, aside ? leaving : [])
       taken.add(worker)
       const threads = usesCores(kind) ? intraOpNumThreads : 1
-      const loneThreads = kind === 'cpu' ? this.#options.cores : threads
-      place(worker, { kind, gpu, intraOpNumThreads: threads, loneThreads }, group)
+      const cores = kind === 'cpu' ? this.#options.cores : 0
+      place(worker, { kind, gpu, intraOpNumThreads: threads, cores }, group)
     }
     await startAll(taken)
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)

@@ -19,12 +19,14 @@ export interface PreparedBatch {
   readonly mailed: readonly (MailedValue | null)[] | null
   /** The estimate of its run, in milliseconds; 0 when unknown. */
   readonly runMs: number
+  /** The same of a run on the application's thread. */
+  readonly inlineMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly isExclusive: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
   /** See `Executor.submit`. */
-  readonly allCores: boolean
+  readonly onSecond: boolean
 }
 
 /** What a {@link ModelInstance} is made of. */
@@ -175,7 +177,11 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    if (slot.threads !== null && !inline) this.session.threadChoice?.ran(slot, inferEndMs - inferStartMs)
+    const { threadChoice } = this.session
+    if (threadChoice !== null && slot.runKind !== null) {
+      const onSecond = inline ? threadChoice.secondFor === 'short runs' : slot.onSecond
+      threadChoice.ran(slot.runKind, onSecond, inferEndMs - inferStartMs)
+    }
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.batch!.takenAtMs,
@@ -196,7 +202,7 @@ export class ModelInstance implements Instance {
       slot,
       timeline,
       inline,
-      isUnusual: slot.threads !== null && slot.isUnusual && !inline,
+      isUnusual: slot.isUnusual && !inline,
       instance: this.name,
       mailed,
       failures,
@@ -275,18 +281,19 @@ export class ModelInstance implements Instance {
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
-    const isOnly = scheduler.instances.size === 1
-    slot.threads = null
-    if (isOnly || (isLone && this.worker.othersIdle)) this.session.threadChoice?.choose(slot, isLone, isOnly)
+    const { threadChoice } = this.session
+    const takesShort = threadChoice?.secondFor === 'short runs'
+    if (takesShort || (isLone && this.worker.othersIdle)) threadChoice?.choose(slot, isLone)
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,
       layoutIndex: layout.index,
       mailed,
       runMs,
+      inlineMs: (takesShort ? slot.runKind?.secondMs : slot.runKind?.firstMs) || runMs,
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
-      allCores: slot.threads === 'allCores',
+      onSecond: slot.onSecond,
     }
   }
 

@@ -1,4 +1,4 @@
-import type { RunKind, RunThreads } from './thread-time.ts'
+import type { RunKind } from './thread-time.ts'
 import type { Executor } from './executors/executor.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
@@ -12,12 +12,12 @@ import {
   viewLayout,
   type ViewedLayout,
 } from './layout.ts'
+import { gatherBlocks, gatherMailed, gatherPacked, gatherPadded, gatherRagged } from './gather-others.ts'
 import type { Batch } from '../schedule/batch.ts'
 import type { ModelMetadata } from '../tensor/metadata.ts'
-import { checkElements, isPacked, type ElementType, type TensorData, plainView } from '../tensor/tensor.ts'
-import { copyBlocks, copyPacked } from '../tensor/elements.ts'
+import { checkElements, isPacked, type ElementType } from '../tensor/tensor.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { gatherPadded, gatherRagged, gatherMailed, type Padding } from '../request/padding.ts'
+import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** What slots are made of. */
@@ -71,11 +71,10 @@ export class StagingSlot {
   leasedCopied = 0
   /** When the batch had been gathered, in milliseconds. */
   gatheredAtMs = 0
-  /** The threads chosen for the batch; `null` where there was no choice. */
-  threads: RunThreads | null = null
-  /** Whether they are other threads than those of most batches. */
+  /** Whether the batch is run on the second session, and whether that is not the one of most batches. */
+  onSecond = false
   isUnusual = false
-  /** What is known of runs like this one; where there was a choice. */
+  /** What is known of runs like this one; `null` where there was no choice. */
   runKind: RunKind | null = null
 
   constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {
@@ -232,7 +231,8 @@ export class StagingSlot {
   /** The batch in it is over, and touches no memory any more. */
   end(): void {
     if (this.inPlace !== null) this.inPlace.block.drop(this.inPlace.first, this.inPlace.rows)
-    this.batch = this.layout = this.inPlace = null
+    this.batch = this.layout = this.inPlace = this.runKind = null
+    this.onSecond = this.isUnusual = false
     this.requests = none // which would keep what their callers hold until there is another batch
     this.leasedInPlace = this.leasedCopied = 0
   }
@@ -309,44 +309,4 @@ function gatherBatch(
     }
   }
   return mailed
-}
-
-/** Rows whose elements share bytes, with the next row's too where their number is odd. */
-function gatherPacked(
-  batch: readonly InferRequest[],
-  index: number,
-  view: Uint8Array,
-  rowElements: number,
-): void {
-  let at = 0
-  for (const request of batch) {
-    const data = plainView(request.data[index] as Uint8Array)
-    const elements = batch.length === 1 ? view.length * 2 : request.rows * rowElements
-    checkElements(data, Math.ceil(elements / 2))
-    copyPacked(data, 0, view, at, elements)
-    at += elements
-  }
-}
-
-/**
- * Rows along another dimension than the first: `blocks` times a part of each, one row behind the other.
- *
- * @param blocks how many there are before that dimension; 0 for what all rows share.
- */
-function gatherBlocks(
-  batch: readonly InferRequest[],
-  index: number,
-  view: TensorData,
-  blocks: number,
-  rowElements: number,
-): void {
-  const rows = blocks === 0 ? 0 : view.length / rowElements
-  let at = 0
-  for (const request of batch) {
-    const data = plainView(request.data[index] as TensorData)
-    checkElements(data, blocks === 0 ? view.length : request.rows * rowElements)
-    if (blocks === 0) return (view as Float32Array).set(data as Float32Array)
-    copyBlocks(data, request.rows, 0, view, rows, at, request.rows, blocks, rowElements / blocks)
-    at += request.rows
-  }
 }

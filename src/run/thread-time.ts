@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import type { InlineOptions } from '../options/engine-options.ts'
+import type { SecondFor } from '../options/session-options.ts'
 import type { ModelInstance } from './model-instance.ts'
 import type { StagingSlot } from './staging-slot.ts'
 
@@ -487,69 +488,87 @@ export class InlineBudget<Source extends object = object> {
   }
 }
 
-/** The two kinds of threads of a session: one for each core, or its instance's share. */
-export type RunThreads = 'allCores' | 'share'
-
 /** Kinds of runs whose times are kept; the oldest kind is dropped first. */
 const mostKinds = 256
-/** The threads that are not used are tried again after so many runs at the latest. */
+/** The session that is not used is tried again after so many runs at the latest. */
 const mostRunsUntried = 512
-/** Threads that take more than so many times as long are tried no earlier. */
+/** One that takes more than so many times as long is tried no earlier. */
 const farSlower = 2
 /** A longer run counts as so many times the usual: something held it up. */
 const mostTimes = 1.5
-/** How many times as fast all cores have to be for a run beside which there is something else to do for them. */
+/** One thread is used where all cores are less than so many times as fast: there is something else for them to do. */
 const allCoresGain = 1.5
+/** No run that takes longer on all cores is tried on one thread, in milliseconds: it would need memory there as well. */
+const mostShortMs = 2
 
 /** What is known of runs of one kind. */
 export interface RunKind {
   readonly bucketKey: string
   readonly rows: number
   readonly isLone: boolean
-  used: RunThreads
-  /** Runs since these are used. */
+  /** Whether the second session is used. */
+  onSecond: boolean
+  /** Runs since it is or is not, and after how many of them the other one is tried. */
   runs: number
-  /** Of the threads that are used the mean, of the others the last run; 0 before the first. */
-  readonly ms: Record<RunThreads, number>
+  triedAfterRuns: number
+  /** Of the session that is used the mean, of the other one the last run; 0 before the first. */
+  firstMs: number
+  secondMs: number
 }
 
 /**
- * Finds out on which threads runs are better off. A lone request usually has all cores, but not on a busy machine, nor for a graph
- * without parallel parts. Both are tried, at growing intervals.
+ * Finds out by which of a model's two sessions runs of a kind are better off. The second has all cores for lone requests, which is mostly
+ * faster, but not on a busy machine, nor for a graph without parallel parts; or one thread for short runs. Both are tried,
+ * at growing intervals.
  */
 export class ThreadChoice {
+  readonly secondFor: SecondFor
   readonly #kinds = new Map<string, RunKind>()
   /** Of the last run: mostly the next one is like it. */
   #last: RunKind | null = null
 
-  /**
-   * Chooses the threads of the batch in a slot.
-   *
-   * @param isLone whether it is the only request of its model.
-   * @param isOnly whether its instance is the only one, so that the choice is for all batches.
-   */
-  choose(slot: StagingSlot, isLone: boolean, isOnly: boolean): void {
-    const kind = (slot.runKind = this.#kindOf(slot, isLone))
-    const { used, runs, ms } = kind
-    const other = otherThan(used)
-    const mayTry = (runs & (runs - 1)) === 0 && runs < mostRunsUntried && ms[other] <= farSlower * ms[used]
-    const isTurn = ms[used] > 0 && (mayTry || runs % mostRunsUntried === 0)
-    const tries = isTurn && slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null)
-    slot.threads = tries ? other : used
-    slot.isUnusual = isOnly ? tries : slot.threads === 'allCores'
+  constructor(secondFor: SecondFor) {
+    this.secondFor = secondFor
   }
 
-  /** Notes a run on the threads that {@link choose} chose. */
-  ran(slot: StagingSlot, tookMs: number): void {
-    const kind = slot.runKind!
-    const { used, ms } = kind
-    const threads = slot.threads!
-    const lastMs = ms[threads]
-    ms[threads] =
-      threads === used && lastMs > 0 ? lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4 : tookMs
-    kind.used =
-      ms.share > 0 && ms.share < (kind.isLone ? 1 : allCoresGain) * ms.allCores ? 'share' : 'allCores'
-    kind.runs = kind.used === used ? kind.runs + 1 : 1
+  /**
+   * Chooses the session of the batch in a slot.
+   *
+   * @param isLone whether it is the only request of its model.
+   */
+  choose(slot: StagingSlot, isLone: boolean): void {
+    const kind = (slot.runKind = this.#kindOf(slot, isLone))
+    const { onSecond, runs, triedAfterRuns, firstMs, secondMs } = kind
+    const tries =
+      (onSecond
+        ? secondMs > 0
+        : firstMs > 0 && (this.secondFor === 'lone requests' || firstMs <= mostShortMs)) &&
+      runs >= triedAfterRuns &&
+      slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null)
+    slot.onSecond = onSecond !== tries
+    slot.isUnusual = this.secondFor === 'short runs' ? tries : slot.onSecond
+  }
+
+  /** Notes a run of the kind that {@link choose} found. */
+  ran(kind: RunKind, onSecond: boolean, tookMs: number): void {
+    const usedMs = kind.onSecond ? kind.secondMs : kind.firstMs
+    const lastMs = onSecond ? kind.secondMs : kind.firstMs
+    const isTry = onSecond !== kind.onSecond
+    const meanMs = lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4
+    const ms = isTry || lastMs === 0 ? tookMs : meanMs
+    if (onSecond) kind.secondMs = ms
+    else kind.firstMs = ms
+    kind.runs++
+    if (isTry) {
+      const isFarSlower = Math.min(ms, lastMs) > farSlower * usedMs // twice: once, something may have held it up
+      const restRuns = isFarSlower ? mostRunsUntried : Math.min(kind.runs, mostRunsUntried)
+      kind.triedAfterRuns = kind.runs + restRuns
+    }
+    const gain = this.secondFor === 'short runs' && !kind.isLone ? allCoresGain : 1
+    const isKnown = kind.firstMs > 0 && kind.secondMs > 0
+    if (!isKnown || kind.secondMs < gain * kind.firstMs === kind.onSecond) return
+    kind.onSecond = !kind.onSecond
+    kind.runs = kind.triedAfterRuns = 1
   }
 
   #kindOf({ requests, rows }: StagingSlot, isLone: boolean): RunKind {
@@ -560,11 +579,10 @@ export class ThreadChoice {
     let kind = this.#kinds.get(name)
     if (kind === undefined) {
       if (this.#kinds.size === mostKinds) this.#kinds.delete(this.#kinds.keys().next().value!)
-      kind = { bucketKey, rows, isLone, used: 'allCores', runs: 0, ms: { allCores: 0, share: 0 } }
+      const onSecond = this.secondFor === 'lone requests'
+      kind = { bucketKey, rows, isLone, onSecond, runs: 0, triedAfterRuns: 1, firstMs: 0, secondMs: 0 }
       this.#kinds.set(name, kind)
     }
     return (this.#last = kind)
   }
 }
-
-const otherThan = (threads: RunThreads): RunThreads => (threads === 'share' ? 'allCores' : 'share')

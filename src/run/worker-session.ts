@@ -37,7 +37,7 @@ export class WorkerSession {
   #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
-  /** `null` if all runs have the same threads. */
+  /** `null` without a second session; only it sets this. */
   threadChoice: ThreadChoice | null = null
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
@@ -140,8 +140,11 @@ export class WorkerSession {
         checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
         this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
         this.#wasOpen = true
-        const hasTwo = this.#source.options.loneThreads !== undefined && !state.isOriginal
-        this.threadChoice = hasTwo ? (this.threadChoice ?? new ThreadChoice()) : null
+        const { secondFor } = this.#source.options
+        this.threadChoice =
+          secondFor === undefined || state.isOriginal
+            ? null
+            : (this.threadChoice ?? new ThreadChoice(secondFor))
         return opened
       }),
     )

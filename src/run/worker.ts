@@ -253,7 +253,17 @@ export class Worker {
   #submit(
     executor: Executor,
     source: ModelInstance,
-    { slotId, preparedAtMs, layoutIndex, mailed, runMs, isExclusive, elsewhere, allCores }: PreparedBatch,
+    {
+      slotId,
+      preparedAtMs,
+      layoutIndex,
+      mailed,
+      runMs,
+      inlineMs,
+      isExclusive,
+      elsewhere,
+      onSecond,
+    }: PreparedBatch,
   ): void {
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
@@ -263,10 +273,10 @@ export class Worker {
       !isExclusive &&
       !elsewhere &&
       mailed === null &&
-      this.#inline?.allows(runMs, source, source.hasWaiting, preparedAtMs)
+      this.#inline?.allows(inlineMs, source, source.hasWaiting, preparedAtMs)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
-      executor.submit(slotId, layoutIndex, mailed, allCores)
+      executor.submit(slotId, layoutIndex, mailed, onSecond)
     } catch (error) {
       const nowMs = this.#clock.nowMs() // there was no memory for its inputs, say
       const times = { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }

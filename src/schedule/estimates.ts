@@ -299,6 +299,9 @@ class BucketRuns implements SizeRunTimes {
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
   #lastAtMs = 0
+  /** The rows that were asked about last since a run, and what was said. */
+  #usualRows = -1
+  #usualMs = 0
   readonly #spread = new Spread()
   readonly #lastRatios = new Recent(paceWindow)
 
@@ -310,6 +313,7 @@ class BucketRuns implements SizeRunTimes {
     const usualMs = known ? this.usualMs(rows) : ms / pace
     // And one in a slow time how slow it is rather than what is usual for its size.
     this.#of(rows, known ? usualMs : null).add(ms / pace)
+    this.#usualRows = -1
     this.#spread.add(ms, usualMs)
     this.#lastRatios.add(usualMs > 0 ? ms / usualMs : 1)
     this.#lastAtMs = nowMs
@@ -332,6 +336,13 @@ class BucketRuns implements SizeRunTimes {
   }
 
   usualMs(rows: number): number {
+    if (rows === this.#usualRows) return this.#usualMs
+    this.#usualMs = this.#findUsualMs(rows)
+    this.#usualRows = rows
+    return this.#usualMs
+  }
+
+  #findUsualMs(rows: number): number {
     const measured = this.#ofSize(rows)
     if (measured !== undefined) return measured.isHardlyKnown ? this.#boundMs(rows) : measured.quantile(0.5)
     const sizes = this.#sizes

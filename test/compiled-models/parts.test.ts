@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
+import { answersAlike } from '../../src/models/compiled-models/compiled-form.ts'
 import { EntryLock, hasEnded, ownIdentity, Turns } from '../../src/models/compiled-models/entry-lock.ts'
 import {
   ExternalFiles,
@@ -26,6 +27,21 @@ async function endedIdentity(): Promise<string> {
   const [place, , start] = ownIdentity().split('.')
   return `${place}.${pid}.${start}`
 }
+
+describe('a compiled form', () => {
+  it('answers alike in all sessions, unless it sums over trees or counts its random numbers', () => {
+    const graph = join(ownFolder(), 'model.onnx')
+    for (const [names, expected] of [
+      ['MatMul Relu Softmax', true],
+      ['MatMul TreeEnsembleRegressor', false],
+      ['RandomUniformLike', false],
+    ] as const) {
+      writeFileSync(graph, names)
+      expect(answersAlike(graph)).toBe(expected)
+    }
+    expect(answersAlike(`${graph}.none`)).toBe(false)
+  })
+})
 
 describe('the files of weights beside a model', () => {
   const model = readFileSync(perceptronOutside())

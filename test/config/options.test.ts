@@ -13,7 +13,7 @@ import { checkInferOptions } from '../../src/options/infer-options.ts'
 import { checkLoadOptions } from '../../src/options/method-options.ts'
 import { checkBatchSizes, resolveConfig } from '../../src/options/model-config.ts'
 import { resolvePipelineConfig } from '../../src/options/pipeline-config.ts'
-import { sessionOptions, twoKindsOfThreads, type SessionRuntime } from '../../src/options/session-options.ts'
+import { secondSession, sessionOptions, type SessionRuntime } from '../../src/options/session-options.ts'
 
 describe('a preferred batch size above maxBatchSize', () => {
   const dynamicBatching = { preferredBatchSize: [8, 64] }
@@ -325,33 +325,40 @@ const extraOf = (extra: unknown, ortVersion = '1.30.0') =>
 const spinning = 'session.intra_op.allow_spinning'
 const spinUs = 'session.intra_op.spin_duration_us'
 
-describe('the threads of a model', () => {
+describe('the second session of a model', () => {
   const megabyte = 2 ** 20
-  const kinds = (options: object, loneThreads: number, compiledBytes = 100 * megabyte) =>
-    twoKindsOfThreads(
-      resolveConfig('m', { path: 'm.onnx', sessionOptions: options }),
-      { ...placement, loneThreads },
+  const second = (options: object, cores: number, compiledBytes = 100 * megabyte, memory = {}) =>
+    secondSession(
+      resolveConfig('m', { path: 'm.onnx', sessionOptions: options, memory }),
+      { ...placement, cores },
       compiledBytes,
     )
 
-  it('are also all cores where its instances have a part of them', () => {
-    expect(kinds({}, 4)).toEqual({ loneThreads: 4 })
-    expect(kinds({}, 4, megabyte)).toEqual({ loneThreads: 4 })
+  it('has all cores where its instances have a part of them', () => {
+    const lone = { secondThreads: 4, secondFor: 'lone requests' }
+    expect(second({}, 4)).toEqual(lone)
+    expect(second({}, 4, megabyte)).toEqual(lone)
   })
 
-  it('are also one thread where its only instance has all cores, and it is small', () => {
-    expect(kinds({}, 2, megabyte)).toEqual({ intraOpNumThreads: 1, loneThreads: 2 })
-    expect(kinds({}, 2)).toEqual({})
+  it('has one thread where its instances have all cores, and it is small', () => {
+    expect(second({}, 2, megabyte)).toEqual({ secondThreads: 1, secondFor: 'short runs' })
+    expect(second({}, 2)).toEqual({})
   })
 
-  it('are of one kind where there is one core, or a GPU', () => {
-    const oneCore = { ...placement, intraOpNumThreads: 1, loneThreads: 1 }
-    expect(twoKindsOfThreads(resolveConfig('m', { path: 'm.onnx' }), oneCore, megabyte)).toEqual({})
+  it('is not there on one core, nor on another device', () => {
+    const of = { ...placement, intraOpNumThreads: 1 }
+    const config = resolveConfig('m', { path: 'm.onnx' })
+    for (const cores of [0, 1]) expect(secondSession(config, { ...of, cores }, megabyte)).toEqual({})
+    expect(secondSession(config, of, megabyte)).toEqual({})
   })
 
-  it('are those that the application gives to each run', () => {
-    expect(kinds({ intraOpNumThreads: 1 }, 4)).toEqual({})
-    expect(kinds({ intraOpNumThreads: 2 }, 2, megabyte)).toEqual({})
+  it('is not there where the application says how many threads a run has', () => {
+    expect(second({ intraOpNumThreads: 1 }, 4)).toEqual({})
+    expect(second({ intraOpNumThreads: 2 }, 2, megabyte)).toEqual({})
+  })
+
+  it('is not there where the memory that is kept is limited', () => {
+    expect(second({}, 4, megabyte, { limitBytes: megabyte })).toEqual({})
   })
 })
 

@@ -70,6 +70,23 @@ it('the rest of a body is read and dropped when its exchange has ended, even if 
   await ended.promise
 })
 
+it('a body in one piece is not copied, nor paused once it is read, however many come in a turn', async () => {
+  const requests = Array.from({ length: 32 }, (_, at) => {
+    const piece = Buffer.alloc(2 ** 16, at)
+    const request = Object.assign(Readable.from([piece]), {
+      headers: { 'content-length': `${piece.length}` },
+      complete: true,
+    })
+    return { piece, request: request as unknown as IncomingMessage }
+  })
+  const own = { ...limits, hold: () => {}, count: () => {} }
+  const bodies = await Promise.all(requests.map(({ request }) => readBody(request, own)))
+  for (const [at, { piece, request }] of requests.entries()) {
+    expect(bodies[at]).toBe(piece)
+    expect(request.isPaused()).toBe(false)
+  }
+})
+
 describe('a compressed body', () => {
   const requestOf = (bytes: Uint8Array, encoding: string) =>
     Object.assign(Readable.from([bytes]), {

@@ -121,6 +121,22 @@ describe('a client that goes', () => {
 })
 
 describe('a connection', () => {
+  it('has the headers of the application as that wrote them', async () => {
+    const engine = ownEngine()
+    const handle = kserve(engine)
+    const serving = await Serving.by(
+      createServer((incoming, response) => {
+        response.setHeader('x-city', 'Zürich')
+        void handle(incoming, response)
+      }),
+    )
+    for (const path of ['/v2', '/v2/models/é/ready']) {
+      const response = await fetch(`http://127.0.0.1:${serving.port}${path}`)
+      expect(response.headers.get('x-city')).toBe('Zürich')
+      expect((await response.text()).length).toBeGreaterThan(10)
+    }
+  })
+
   it('is cut off where an answer is not read in time', async () => {
     const engine = ownEngine()
     const length = 8_000_000 // more than the system keeps for a connection

@@ -74,7 +74,7 @@ it.skipIf(!native || !glibc)(
     expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
     const { loadedMb, unloadedMb } = ending.answer as { loadedMb: number; unloadedMb: number }
     expect(loadedMb).toBeGreaterThan(60)
-    expect(loadedMb).toBeLessThan(90)
+    expect(loadedMb).toBeLessThan(80)
     expect(unloadedMb).toBeLessThan(20)
   },
 )

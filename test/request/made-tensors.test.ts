@@ -1,3 +1,4 @@
+import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, ValueMetadata } from '../../src/tensor/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
@@ -54,5 +55,48 @@ describe('tensors that were made by another model', () => {
     expect(parser.made).toBeInstanceOf(MadeTensors)
     parser.byRow = false
     expect(parser.made).toBeNull()
+  })
+})
+
+describe('tensors of onnxruntime-common', () => {
+  const given = (...dims: number[]) =>
+    new Tensor(
+      'float32',
+      new Float32Array(dims.reduce((product, dim) => product * dim, 1)).map((_, at) => at),
+      dims,
+    )
+  const withDims = (data: Tensor, dims: unknown) => Object.defineProperty(data, 'dims', { value: dims })
+  const two = metadataOf([{}, { shape: ['N', 3] }])
+
+  it('are read as other tensors are', () => {
+    for (const [metadata, tensors] of [
+      [metadataOf([{}]), [given(3, 2)]],
+      [two, [given(2, 2), given(2, 3)]],
+      [metadataOf([{ shape: [2, 3] }], 0), [given(2, 3)]],
+    ] as const) {
+      const feedsOf = (all: readonly object[]) =>
+        Object.fromEntries(all.map((each, index) => [`i${index}`, each]))
+      const plain = tensors.map(({ type, dims, data }) => ({ type, dims, data }))
+      const parser = new FeedParser(metadata)
+      expect(parser.parse(feedsOf(tensors))).toEqual(parser.parse(feedsOf(plain)))
+    }
+  })
+
+  it.each([
+    ['rows that differ', two, [given(1, 2), given(2, 3)], '1 rows, as input'],
+    ['too many rows', metadataOf([{}]), [given(5, 2)], 'at most 4 rows'],
+    [
+      'a negative number of rows',
+      metadataOf([{ shape: ['N', 0] }]),
+      [withDims(given(1, 0), [-1, 0])],
+      '0 or more',
+    ],
+    ['half a row', metadataOf([{}]), [withDims(given(1, 2), [0.5, 2])], 'whole numbers'],
+    ['other dims', metadataOf([{}]), [given(1, 3)], 'shape [N, 2]'],
+    ['fewer elements than their dims say', metadataOf([{}]), [withDims(given(1, 2), [2, 2])], '4 elements'],
+    ['another type', metadataOf([{ type: 'int32' }]), [given(1, 2)], 'type int32'],
+  ])('are refused that have %s', (_, metadata, tensors, expected) => {
+    const feeds = Object.fromEntries(tensors.map((each, index) => [`i${index}`, each]))
+    expect(() => new FeedParser(metadata).parse(feeds)).toThrow(expected)
   })
 })

@@ -17,7 +17,7 @@ interface Cell {
   readonly slotId: number
   readonly layoutIndex: number
   /** Whether it is to have all cores. */
-  readonly allCores: boolean
+  readonly onSecond: boolean
   claimed: boolean
 }
 
@@ -86,12 +86,12 @@ export class FakeExecutor implements Executor {
     this.#slots.get(slotId)!.layouts[layoutIndex] = layout
   }
 
-  submit(slotId: number, layoutIndex: number, _mailed: unknown, allCores = false): void {
+  submit(slotId: number, layoutIndex: number, _mailed: unknown, onSecond = false): void {
     if (this.cells.length === 2) throw new Error('more was dispatched than there are cells')
     if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined)
       throw new Error(`slot ${slotId} is not known here`)
     if (this.#threads.noMemory) throw new Error('there is no memory for an input')
-    this.cells.push({ slotId, layoutIndex, allCores, claimed: false })
+    this.cells.push({ slotId, layoutIndex, onSecond, claimed: false })
   }
 
   revoke(slotId: number): boolean {

@@ -4,11 +4,11 @@ import { fates, House, Served, settled } from './serving.ts'
 /** A model with two instances, on the first two workers. A lone request may have the cores of all workers. */
 async function twoInstances(config = {}, workers = 2) {
   const house = await House.open(workers)
-  house.loneThreads = workers
+  house.threads = { intraOpNumThreads: 1, cores: workers }
   const model = await Served.on(house, 'm', house.places.slice(0, 2), { maxBatchSize: 1, ...config })
   const threads = house.places.map((place) => place.threads.current)
   /** Whether the batches that the threads have are to have all cores. */
-  const present = () => threads.flatMap(({ cells }) => cells.map(({ allCores }) => allCores))
+  const present = () => threads.flatMap(({ cells }) => cells.map(({ onSecond }) => onSecond))
   /** Answers a request that comes alone; returns whether it had all cores. */
   const alone = async (tookMs: (allCores: boolean) => number, deadlineMs?: number): Promise<boolean> => {
     const sent = model.send(1, deadlineMs === undefined ? {} : { deadlineMs })
@@ -105,27 +105,33 @@ describe('a request of a model whose instances have all cores', () => {
     const model = await Served.on(house, 'm', house.places)
     model.send(1)
     await settled()
-    expect(house.places[0]!.threads.current.cells.map(({ allCores }) => allCores)).toEqual([false])
+    expect(house.places[0]!.threads.current.cells.map(({ onSecond }) => onSecond)).toEqual([false])
   })
 })
 
-describe('the only instance of a small model', () => {
-  async function onlyInstance() {
+describe('a small model whose instances have all cores', () => {
+  async function small(config = {}) {
     const house = await House.open(1)
-    house.loneThreads = 2
-    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 8 })
+    house.threads = { intraOpNumThreads: 2, cores: 2 }
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 8, ...config })
     const thread = house.places[0]!.threads.current
-    /** Answers a batch of so many requests; returns whether it had all cores. */
-    const run = async (requests: number, tookMs: (allCores: boolean) => number): Promise<boolean> => {
-      const sent = Array.from({ length: requests }, () => model.send(1))
+    /** Answers a batch of so many requests; returns whether it had one thread. */
+    const run = async (
+      requests: number,
+      tookMs: (one: boolean) => number,
+      deadlines: readonly (number | undefined)[] = [],
+    ): Promise<boolean> => {
+      const sent = Array.from({ length: requests }, (_, at) =>
+        model.send(1, deadlines[at] === undefined ? {} : { deadlineMs: deadlines[at] }),
+      )
       await settled()
-      const { allCores } = thread.cells[0]!
-      thread.finish(null, tookMs(allCores))
+      const { onSecond } = thread.cells[0]!
+      thread.finish(null, tookMs(onSecond))
       expect(await fates(sent)).toEqual(sent.map(() => 2))
-      return allCores
+      return onSecond
     }
-    /** The share of 200 such batches that had them. */
-    const share = async (requests: number, tookMs: (allCores: boolean) => number): Promise<number> => {
+    /** The share of 200 such batches that had one thread. */
+    const share = async (requests: number, tookMs: (one: boolean) => number): Promise<number> => {
       const had: boolean[] = []
       for (let at = 0; at < 200; at++) had.push(await run(requests, tookMs))
       return had.filter(Boolean).length / had.length
@@ -133,32 +139,51 @@ describe('the only instance of a small model', () => {
     return { house, model, run, share }
   }
 
-  it('runs batches on one thread where all cores are not half as fast again', async () => {
-    const { share } = await onlyInstance()
-    expect(await share(8, (allCores) => (allCores ? 3 : 4))).toBeLessThan(0.1)
+  it('has one thread for batches where all cores are less than 1.5 times as fast', async () => {
+    const { share } = await small()
+    expect(await share(8, (one) => (one ? 1.2 : 1))).toBeGreaterThan(0.9)
   })
 
-  it('runs batches on all cores where those are', async () => {
-    const { share } = await onlyInstance()
-    expect(await share(8, (allCores) => (allCores ? 2 : 4))).toBeGreaterThan(0.9)
+  it('has all cores for batches where those are faster', async () => {
+    const { share } = await small()
+    expect(await share(8, (one) => (one ? 1.6 : 0.9))).toBeLessThan(0.1)
+  })
+
+  it('has all cores for long batches, without a try', async () => {
+    const { share } = await small()
+    expect(await share(8, () => 3)).toBe(0)
   })
 
   it('chooses for each size of a batch', async () => {
-    const { share } = await onlyInstance()
-    expect(await share(2, () => 3)).toBeLessThan(0.1)
-    expect(await share(8, (allCores) => (allCores ? 2 : 4))).toBeGreaterThan(0.9)
-    expect(await share(2, () => 3)).toBeLessThan(0.1)
+    const { share } = await small()
+    expect(await share(2, () => 1)).toBeGreaterThan(0.9)
+    expect(await share(8, (one) => (one ? 1.6 : 0.9))).toBeLessThan(0.1)
+    expect(await share(2, () => 1)).toBeGreaterThan(0.9)
   })
 
-  it('runs a lone request on whichever is faster', async () => {
-    const { share } = await onlyInstance()
-    expect(await share(1, (allCores) => (allCores ? 3 : 4))).toBeGreaterThan(0.9)
+  it('has for a lone request what is faster', async () => {
+    const { share } = await small()
+    expect(await share(1, (one) => (one ? 1.2 : 1))).toBeLessThan(0.1)
   })
 
-  it('estimates by the threads that most batches have', async () => {
-    const { model, share } = await onlyInstance()
-    await share(8, (allCores) => (allCores ? 2 : 4))
+  it('has all cores again after a first run there that was slow', async () => {
+    const { run, share } = await small()
+    await run(8, () => 1.9)
+    expect(await share(8, (one) => (one ? 1.6 : 0.9))).toBeLessThan(0.1)
+  })
+
+  it('makes no estimate of a try', async () => {
+    const { model, run } = await small()
+    expect(await run(8, () => 1)).toBe(false)
+    expect(await run(8, () => 40)).toBe(true)
     const { bucketKey } = model.send(1).request
-    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 8)).toBe(2)
+    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 8)).toBe(1)
+  })
+
+  it('is not tried with a batch of which any request has a deadline, but with the next one', async () => {
+    const { run } = await small()
+    await run(8, () => 1)
+    for (let at = 0; at < 5; at++) expect(await run(8, () => 1, [undefined, undefined, 10_000])).toBe(false)
+    expect(await run(8, () => 1)).toBe(true)
   })
 })

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { asItIs, type PreparedModel } from '../../src/models/compiled-models/model-preparation.ts'
 import { ModelHost } from '../../src/models/model-host.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
-import type { SessionRuntime } from '../../src/options/session-options.ts'
+import type { Placement, SessionRuntime } from '../../src/options/session-options.ts'
 import { noOptions, type CheckedOptions } from '../../src/options/infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/run/executors/executor.ts'
@@ -51,21 +51,21 @@ export class FakeHost extends ModelHost {
   readonly #acquire: (byteLength: number) => StagingBuffer
   readonly #choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null
 
-  readonly #loneThreads: number
+  readonly #threads: Pick<Placement, 'intraOpNumThreads' | 'cores'>
 
   /**
    * @param choose the worker of a further instance.
-   * @param loneThreads threads of a batch that is the only one; 1 where it has no more than others.
+   * @param threads of the model's runs.
    */
   constructor(
     clock: Clock,
     places: readonly Pick<Place, 'worker'>[],
     acquire: (byteLength: number) => StagingBuffer,
     choose: ((apartFrom: ReadonlySet<Worker>) => Worker) | null = null,
-    loneThreads = 1,
+    threads: Pick<Placement, 'intraOpNumThreads' | 'cores'> = { intraOpNumThreads: 1 },
   ) {
     super(options, clock, () => {})
-    this.#loneThreads = loneThreads
+    this.#threads = threads
     this.#places = places
     this.#acquire = acquire
     this.#choose = choose
@@ -76,7 +76,7 @@ export class FakeHost extends ModelHost {
   }
 
   override async place(...[, , place]: Parameters<ModelHost['place']>): Promise<void> {
-    const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1, loneThreads: this.#loneThreads } as const
+    const placement = { kind: 'cpu', gpu: 0, ...this.#threads } as const
     for (const { worker } of this.#places) place(worker, placement, 0)
   }
 
@@ -91,9 +91,13 @@ export class FakeHost extends ModelHost {
   }
 
   override async prepare(model: string): Promise<PreparedModel> {
-    const isCompiled = this.#loneThreads > 1
+    const isCompiled = this.#threads.cores !== undefined
     const original = { model, options: {}, isStillMade: () => true, used: () => {} }
-    return { ...asItIs(''), opening: () => ({ model, options: {}, ...(isCompiled && { original }) }) }
+    return {
+      ...asItIs(''),
+      answersAlike: () => true,
+      opening: () => ({ model, options: {}, ...(isCompiled && { original }) }),
+    }
   }
 
   override sessionRuntime(): SessionRuntime {
@@ -149,7 +153,7 @@ export class House {
   readonly keepAlive = new CountedHolds()
   readonly places: Place[]
   /** See {@link FakeHost}; set before a model is loaded. */
-  loneThreads = 1
+  threads: ConstructorParameters<typeof FakeHost>[4] = { intraOpNumThreads: 1 }
 
   private constructor(workers: number) {
     this.places = Array.from({ length: workers }, (_, number) => {
@@ -236,7 +240,7 @@ export class Served {
       places,
       sharedBuffer,
       (apartFrom) => this.#choose(apartFrom).worker,
-      house.loneThreads,
+      house.threads,
     )
     this.#instances = new ModelInstances(name, resolved, host, () => this.wanted && this.failure === null)
     this.scaling = new Scaling(resolved, this.#instances, this.scheduler, warmedAgain())

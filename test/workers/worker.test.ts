@@ -49,7 +49,8 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   runMs: 0,
   isExclusive: false,
   elsewhere: false,
-  allCores: false,
+  inlineMs: members.runMs ?? 0,
+  onSecond: false,
   ...members,
 })
 

@@ -142,12 +142,13 @@ export class Exchange {
         : 'identity'
     if (encoding === 'identity') {
       response.writeHead(status, { ...headers, 'content-length': length })
-      // As text, Node.js sends it in one piece with the headers.
-      if (parts.length === 1 && typeof only === 'string') response.end(only)
+      // As text, Node.js sends it in one piece with the headers, and in the same encoding.
+      const isAscii = typeof only === 'string' && only.length === length
+      if (isAscii) response.end(only, 'latin1')
       else if (length <= joinedBytes) response.end(joined(parts).toString('latin1'), 'latin1')
       else {
         response.cork()
-        for (const part of parts) response.write(part)
+        for (const part of parts) response.write(bytesOf(part))
         response.end()
         response.uncork()
       }
@@ -282,12 +283,12 @@ const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = 
   deflate: createInflate,
 }
 
-/** Limits of a body, and the callback that counts its bytes. */
+/** Limits of a body, and who is told of its bytes. */
 interface BodyLimits extends Pick<
   ResolvedKserveOptions,
   'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'
 > {
-  /** Has `callback` called with the reason when the exchange ends early, or has ended so; in place of the one before. */
+  /** Has `callback` called with the reason if the exchange ends before its answer: at once, if it has. A later callback replaces it. */
   onStop(callback: (reason: unknown) => void): void
   /** @throws HttpFailure if the limit is reached. */
   hold(bytes: number): void
@@ -384,8 +385,9 @@ export async function readBody(
         ),
       bodyTimeoutMs,
     )
-    source.on('data', onData).on('end', onEnd)
+    // First what counts and paces: what comes after it may be the end of reading.
     request.on('data', onChunk).on('error', onGone).on('close', onGone)
+    source.on('data', onData).on('end', onEnd)
     decompressor?.on('error', (error) =>
       fail(new HttpFailure(400, `The body does not match its Content-Encoding: ${error.message}.`)),
     )
@@ -425,9 +427,9 @@ export interface Reply {
   readonly parts: readonly (Uint8Array | string)[]
 }
 
-function joined(parts: Reply['parts']): Buffer {
-  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
-}
+const bytesOf = (part: Uint8Array | string): Uint8Array =>
+  typeof part === 'string' ? Buffer.from(part) : part
+const joined = (parts: Reply['parts']): Buffer => Buffer.concat(parts.map(bytesOf))
 
 export function jsonReply(value: unknown, status = 200, headers: Reply['headers'] = {}): Reply {
   return {

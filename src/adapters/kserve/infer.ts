@@ -55,7 +55,7 @@ function* replyOf(
   options: ResolvedKserveOptions,
 ): Pieces<Reply> {
   const about = { id, model_name: model.name, model_version: String(version) }
-  const json: string[] = [`${JSON.stringify(about).slice(0, -1)},"outputs":[`]
+  const json: (Uint8Array | string)[] = [`${JSON.stringify(about).slice(0, -1)},"outputs":[`]
   const bytes: Uint8Array[] = []
   for (const [index, output] of outputs.entries()) {
     const tensor = answered[output.name]!
@@ -67,17 +67,22 @@ function* replyOf(
     if (part.bytes !== null) bytes.push(part.bytes)
   }
   json.push(']}')
-  const texts = yield* inParts(json)
-  if (!outputs.some(({ binary }) => binary))
-    return { status: 200, headers: { 'content-type': 'application/json' }, parts: texts }
-  const jsonBytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  if (!outputs.some(({ binary }) => binary)) {
+    const isText = json.every((part) => typeof part === 'string')
+    return {
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      parts: isText ? [json.join('')] : json,
+    }
+  }
+  const jsonBytes = json.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
   return {
     status: 200,
     headers: {
       'content-type': 'application/octet-stream',
       'Inference-Header-Content-Length': String(jsonBytes),
     },
-    parts: [...texts, ...bytes],
+    parts: [...json, ...bytes],
   }
 }
 
@@ -86,21 +91,10 @@ const pieceElements = 2 ** 12
 /** Approximate length of a part of JSON, in characters. */
 const partLength = 2 ** 15
 
-/** Short JSON as one text, longer JSON as bytes. */
-function* inParts(json: readonly string[]): Pieces<readonly (Uint8Array | string)[]> {
-  if (json.reduce((sum, { length }) => sum + length, 0) <= partLength) return [json.join('')]
-  const parts: Uint8Array[] = []
-  for (const text of json) {
-    parts.push(Buffer.from(text))
-    if (text.length >= partLength) yield
-  }
-  return parts
-}
-
 /** One output of an answer: its JSON, and its bytes if they are binary. */
 interface OutputPart {
-  /** JSON, in parts. */
-  readonly json: readonly string[]
+  /** JSON, in parts: long ones as bytes, which the garbage collector does not move. */
+  readonly json: readonly (Uint8Array | string)[]
   readonly bytes: Uint8Array | null
 }
 
@@ -168,7 +162,12 @@ function* classesPart(
   )
 }
 
-function* dataJson(about: string, name: string, type: ElementType, data: unknown): Pieces<string[]> {
+function* dataJson(
+  about: string,
+  name: string,
+  type: ElementType,
+  data: unknown,
+): Pieces<(Uint8Array | string)[]> {
   if (isBinaryOnly(type))
     throw invalidArgument(
       `outputs '${name}'`,
@@ -177,13 +176,13 @@ function* dataJson(about: string, name: string, type: ElementType, data: unknown
       { hint: 'Ask for it with parameters { binary_data: true }' },
     )
   const elements = data as TensorData | string[]
-  const parts: string[] = []
+  const parts: (Uint8Array | string)[] = []
   let text = `${about},"data":[`
   for (let at = 0; at < elements.length; at += pieceElements) {
     if (at > 0) text += ','
     text += elementsText(type, elements.slice(at, at + pieceElements))
     if (text.length < partLength) continue
-    parts.push(text)
+    parts.push(Buffer.from(text))
     text = ''
     yield
   }

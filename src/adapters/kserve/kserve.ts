@@ -384,7 +384,10 @@ async function unload(engine: InferenceEngine, name: string, parameters: Fields)
 
 /** The body of a repository call, which may be empty. */
 async function readFields(exchange: Exchange): Promise<Fields> {
-  const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
+  const body = await exchange.body(
+    null,
+    Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes),
+  )
   return body.byteLength === 0
     ? new Fields({}, '', '')
     : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)

@@ -12,6 +12,7 @@ import { untilAborted } from '../../request/abort-watch.ts'
 import type { SessionSource } from '../../run/worker-session.ts'
 import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
 import {
+  answersAlike,
   graphFile,
   keyOf,
   madeFor,
@@ -53,6 +54,8 @@ export interface PreparedModel {
   readonly origin: ModelOrigin
   /** Size of its compiled form; 0 for none. */
   readonly compiledBytes: number
+  /** See {@link answersAlike}; false without a compiled form. */
+  answersAlike(): boolean
   /** @param options for a session of the original model. */
   opening(
     model: string | SharedArrayBuffer,
@@ -71,6 +74,7 @@ export function asItIs(reason: string): PreparedModel {
   return {
     origin: { compiled: false, reason },
     compiledBytes: 0,
+    answersAlike: () => false,
     opening: (model, options) => ({ model, options }),
     learnt: () => {},
     serves: () => {},
@@ -481,6 +485,7 @@ export class ModelPreparation {
     return {
       origin,
       compiledBytes,
+      answersAlike: () => answersAlike(join(cache.entry(key), graphFile)),
       serves: () =>
         void (sealing ??= this.#seal(
           job,

@@ -1,9 +1,4 @@
-import {
-  type Placement,
-  cudaDevice,
-  sessionOptions,
-  twoKindsOfThreads,
-} from '../../options/session-options.ts'
+import { type Placement, cudaDevice, sessionOptions, secondSession } from '../../options/session-options.ts'
 import { ThreadEndedError, type OpenedSession } from '../../run/executors/executor.ts'
 import { type WarmUp, holdsLater } from '../warm-up.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'
@@ -202,8 +197,9 @@ export class ModelInstances {
     }
     if (source.original === undefined) return source
     // The weights of a compiled form are mapped: two sessions of it have them once.
-    const threads = twoKindsOfThreads(this.config, placement, prepared!.compiledBytes)
-    return { ...source, options: { ...source.options, ...threads } }
+    const second = secondSession(this.config, placement, prepared!.compiledBytes)
+    if (second.secondThreads === undefined || !prepared!.answersAlike()) return source
+    return { ...source, options: { ...source.options, ...second } }
   }
 
   /** Records facts found about the model, also for later processes. */

@@ -125,13 +125,13 @@ export interface Executor {
    * Dispatches a batch.
    *
    * @param mailed inputs that do not lie in the slot.
-   * @param allCores whether to run it on all cores, if the session was opened with `loneThreads`.
+   * @param onSecond whether to run it on the second session, if there is one (`secondThreads`).
    */
   submit(
     slotId: number,
     layoutIndex: number,
     mailed: readonly (MailedValue | null)[] | null,
-    allCores: boolean,
+    onSecond: boolean,
   ): void
   /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
   listen?(): void

@@ -194,10 +194,10 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     slotId: number,
     layoutIndex: number,
     mailed: readonly (MailedValue | null)[] | null,
-    allCores: boolean,
+    onSecond: boolean,
   ): void {
-    if (mailed === null) this.#loop.submit(slotId, layoutIndex, allCores)
-    else this.#loop.submit(slotId, layoutIndex, allCores, placed(mailed, this.#placesOf(slotId).inputs, null))
+    if (mailed === null) this.#loop.submit(slotId, layoutIndex, onSecond)
+    else this.#loop.submit(slotId, layoutIndex, onSecond, placed(mailed, this.#placesOf(slotId).inputs, null))
   }
 
   runHere(slotId: number, layoutIndex: number): boolean {

@@ -186,7 +186,7 @@ export function sessionSettings(options: OpenOptions): SessionSetting[] {
   }
   const flag = (value: boolean | undefined) => (value === undefined ? undefined : Number(value))
   add('intraOpNumThreads', options.intraOpNumThreads)
-  add('loneThreads', options.loneThreads)
+  add('secondThreads', options.secondThreads)
   add('interOpNumThreads', options.interOpNumThreads)
   add('executionMode', numbered('executionMode', executionModes, options.executionMode))
   add(
