@@ -9,7 +9,7 @@ const sides =
   process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'native, all inline', 'binding']
 const asked = { model: benchModel('identity'), maxBatchSize: 64, callers: 1 }
 const rows = (sides as OurSide[]).flatMap((executor) =>
-  instructionsPerRequest(executor, asked, [3000, 7000]).map(({ thread, all, parts }) => ({
+  instructionsPerRequest(executor, asked, [20_000, 45_000]).map(({ thread, all, parts }) => ({
     executor,
     thread,
     instructions: all,
