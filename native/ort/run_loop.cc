@@ -214,10 +214,10 @@ void RunLoop::serve() {
   completions_->push(completion(Completion::Kind::kEnded, id, 0));
 }
 
-void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
+void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond) {
   Job job;
   job.run = std::move(run);
-  job.onSecond = job.run->session().secondHasFewer;
+  job.onSecond = onSecond;
   Completion done = completion(Completion::Kind::kBatchHere, id, slotId);
   attempt(job, hereOptions_, done);
   completions_->put(std::move(done));

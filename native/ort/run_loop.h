@@ -35,8 +35,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Hands a batch over; `fault` says why there is no `run`. For `onSecond` see PreparedRun::run.
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
               std::string fault = "", bool onSecond = false);
-  // Runs a batch on the calling thread, by the session with fewer threads; its completion is in the queue then, and nobody is woken.
-  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run);
+  // Runs a batch on the calling thread. Then its completion is in the queue; no thread is woken for it.
+  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond);
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
   // Stops a batch that runs, at its next operator, or has not started yet: it fails. False when it is not here.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 
 #include "arena.h"
 #include "heap.h"
@@ -34,14 +33,6 @@ Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& sour
     const auto path = std::filesystem::u8path(source.path);
     return library.api.CreateSession(library.env, path.c_str(), options.get(), out);
   });
-}
-
-// Of a setting; as many as can be where it is left out.
-int threadsOf(const std::vector<SessionSetting>& settings, std::string_view name) {
-  for (const SessionSetting& each : settings) {
-    if (each.name == name) return std::stoi(each.value);
-  }
-  return std::numeric_limits<int>::max();
 }
 
 // Of the setting `secondThreads`; nullptr without it, and if it cannot be opened. Memory patterns are off: with them its arena
@@ -104,7 +95,6 @@ Session::Session(const OrtLibrary& its, const ModelSource& source, const std::ve
       runEntries(runEntriesOf(settings)),
       large(isLarge(source)),
       path(source.path),
-      secondHasFewer(threadsOf(settings, "secondThreads") < threadsOf(settings, "intraOpNumThreads")),
       session_(openSession(its, source, settings, opening)),
       second_(openSecond(its, source, settings, opening)) {
   const OrtApi& api = library.api;

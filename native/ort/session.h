@@ -46,7 +46,6 @@ class Session {
   const Entries runEntries;  // config entries of each run
   const bool large;          // what it leaves behind is worth giving back
   const std::string path;    // '' for bytes
-  const bool secondHasFewer; // threads than the first session
 
   OrtSession* get() const { return session_.get(); }
   // The same model with another number of threads; where there is none, the session itself.

@@ -59,12 +59,6 @@ TEST_F(SessionTableTest, RunsOnceWhatFailsForAnotherReasonThanMemory) {
   EXPECT_EQ(counts.threads, 4);
 }
 
-TEST_F(SessionTableTest, TellsWhetherTheSecondHasFewerThreads) {
-  EXPECT_TRUE(get(file("plus-one"), {{"intraOpNumThreads", "", "4", {}}, {"secondThreads", "", "1", {}}})->secondHasFewer);
-  EXPECT_FALSE(get(file("plus-one"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}})->secondHasFewer);
-  EXPECT_FALSE(get(file("plus-one"))->secondHasFewer);
-}
-
 TEST_F(SessionTableTest, RunsWithoutTheSecondWhatHasNoMemoryThere) {
   const auto session = get(file("fails-on-many"), {{"intraOpNumThreads", "", "1", {}}, {"secondThreads", "", "4", {}}});
   ValueCopies none;

@@ -119,7 +119,7 @@ class Task {
   /** Its result, or why it failed; `null` before its end. */
   outcome: { readonly failed: boolean; readonly value: unknown } | null = null
   /** Called at its end. */
-  settled: () => void = nobodyWaits
+  settled: () => void = doNothing
 
   constructor(pieces: Pieces<unknown>, size: number) {
     this.pieces = pieces
@@ -127,7 +127,7 @@ class Task {
   }
 }
 
-function nobodyWaits(): void {}
+function doNothing(): void {}
 
 /** The instance of this thread. */
 export const slices = new Slices()

@@ -96,7 +96,7 @@ export class StepRequest<Step extends BoundStep> extends InferRequest implements
     options: CheckedOptions,
     caller: StepCaller<Step>,
   ) {
-    super(feeds, level, options, nobody, nobody)
+    super(feeds, level, options, doNothing, doNothing)
     this.isStep = true
     this.#step = step
     this.#scheduler = scheduler
@@ -133,4 +133,4 @@ export function callsOf<Step extends BoundStep>(
   return [(answer) => caller.answered(step, answer), (reason) => caller.failed(step, reason)]
 }
 
-function nobody(): void {}
+function doNothing(): void {}

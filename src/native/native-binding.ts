@@ -230,7 +230,7 @@ export interface NativeRunLoop {
     apart?: readonly (MailedValue | null)[],
   ): void
   /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
-  runHere(slotId: number, layoutIndex: number): boolean
+  runHere(slotId: number, layoutIndex: number, onSecond: boolean): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
   /** What was noted of a session, by whichever isolate; `''` for nothing. */

@@ -60,8 +60,8 @@ interface FeedOptions {
 }
 
 /**
- * Checks the feeds of one model, so that nothing invalid ever reaches a batch. What was read of the caller's objects is what is
- * checked and used: an object may answer otherwise when it is asked again.
+ * Checks the feeds of one model, so that nothing invalid ever reaches a batch. It uses the very values that it has checked, and never
+ * reads them again: an object may give another value each time.
  */
 export class FeedParser {
   readonly #model: string

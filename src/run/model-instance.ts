@@ -19,7 +19,7 @@ export interface PreparedBatch {
   readonly mailed: readonly (MailedValue | null)[] | null
   /** The estimate of its run, in milliseconds; 0 when unknown. */
   readonly runMs: number
-  /** The same of a run on the application's thread. */
+  /** The same of a run by the session that was chosen, as far as that is known. */
   readonly inlineMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly isExclusive: boolean
@@ -177,11 +177,7 @@ export class ModelInstance implements Instance {
   ): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
-    const { threadChoice } = this.session
-    if (threadChoice !== null && slot.runKind !== null) {
-      const onSecond = inline ? threadChoice.secondFor === 'short runs' : slot.onSecond
-      threadChoice.ran(slot.runKind, onSecond, inferEndMs - inferStartMs)
-    }
+    if (slot.runKind !== null) this.session.threadChoice?.ran(slot, inferEndMs - inferStartMs)
     this.#scheduler.instances.rowBlocks?.ran(slot)
     const timeline = {
       takenAtMs: slot.batch!.takenAtMs,
@@ -202,7 +198,7 @@ export class ModelInstance implements Instance {
       slot,
       timeline,
       inline,
-      isUnusual: slot.isUnusual && !inline,
+      isUnusual: slot.isUnusual,
       instance: this.name,
       mailed,
       failures,
@@ -282,15 +278,15 @@ export class ModelInstance implements Instance {
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
     const { threadChoice } = this.session
-    const takesShort = threadChoice?.secondFor === 'short runs'
-    if (takesShort || (isLone && this.worker.othersIdle)) threadChoice?.choose(slot, isLone)
+    if (threadChoice?.secondFor === 'short runs' || (isLone && this.worker.othersIdle))
+      threadChoice?.choose(slot, isLone)
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,
       layoutIndex: layout.index,
       mailed,
       runMs,
-      inlineMs: (takesShort ? slot.runKind?.secondMs : slot.runKind?.firstMs) || runMs,
+      inlineMs: slot.sessionMs || runMs,
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
       onSecond: slot.onSecond,

@@ -71,8 +71,10 @@ export class StagingSlot {
   leasedCopied = 0
   /** When the batch had been gathered, in milliseconds. */
   gatheredAtMs = 0
-  /** Whether the batch is run on the second session, and whether that is not the one of most batches. */
+  /** Whether the batch is run on the second session; what such runs take there, in milliseconds, 0 if that is not known. */
   onSecond = false
+  sessionMs = 0
+  /** Whether most batches are run on the other session. */
   isUnusual = false
   /** What is known of runs like this one; `null` where there was no choice. */
   runKind: RunKind | null = null
@@ -233,6 +235,7 @@ export class StagingSlot {
     if (this.inPlace !== null) this.inPlace.block.drop(this.inPlace.first, this.inPlace.rows)
     this.batch = this.layout = this.inPlace = this.runKind = null
     this.onSecond = this.isUnusual = false
+    this.sessionMs = 0
     this.requests = none // which would keep what their callers hold until there is another batch
     this.leasedInPlace = this.leasedCopied = 0
   }

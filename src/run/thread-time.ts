@@ -546,11 +546,13 @@ export class ThreadChoice {
       runs >= triedAfterRuns &&
       slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null)
     slot.onSecond = onSecond !== tries
+    slot.sessionMs = slot.onSecond ? secondMs : firstMs
     slot.isUnusual = this.secondFor === 'short runs' ? tries : slot.onSecond
   }
 
-  /** Notes a run of the kind that {@link choose} found. */
-  ran(kind: RunKind, onSecond: boolean, tookMs: number): void {
+  /** Notes the run of a batch that {@link choose} has seen. */
+  ran({ runKind, onSecond }: StagingSlot, tookMs: number): void {
+    const kind = runKind!
     const usedMs = kind.onSecond ? kind.secondMs : kind.firstMs
     const lastMs = onSecond ? kind.secondMs : kind.firstMs
     const isTry = onSecond !== kind.onSecond

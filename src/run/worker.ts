@@ -274,7 +274,7 @@ export class Worker {
       !elsewhere &&
       mailed === null &&
       this.#inline?.allows(inlineMs, source, source.hasWaiting, preparedAtMs)
-    if (here && executor.runHere!(slotId, layoutIndex)) return
+    if (here && executor.runHere!(slotId, layoutIndex, onSecond)) return
     try {
       executor.submit(slotId, layoutIndex, mailed, onSecond)
     } catch (error) {

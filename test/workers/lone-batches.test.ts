@@ -180,7 +180,7 @@ describe('a small model whose instances have all cores', () => {
     expect(model.scheduler.times.runTimes.usualMs(bucketKey, 8)).toBe(1)
   })
 
-  it('is not tried with a batch of which any request has a deadline, but with the next one', async () => {
+  it('tries one thread with no batch in which a request has a deadline, but with the first one after those', async () => {
     const { run } = await small()
     await run(8, () => 1)
     for (let at = 0; at < 5; at++) expect(await run(8, () => 1, [undefined, undefined, 10_000])).toBe(false)

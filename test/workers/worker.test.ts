@@ -131,6 +131,41 @@ describe('a worker', () => {
     },
   )
 
+  it('runs a batch here by the session that was chosen for it, if it is short there', async () => {
+    const done: unknown[] = []
+    const { worker, events } = bench({
+      executor: {
+        submit: (_slot, _layout, _mailed, onSecond) => void done.push(['on its thread', onSecond]),
+        runHere: (slotId, _layout, onSecond) => {
+          done.push(['here', onSecond])
+          const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000, endMs: 1000, inline: true }
+          events[0]!.finished(slotId, times, null, null)
+          return true
+        },
+      },
+      inline: new InlineBudget(new FakeClock(1000), { maxUs: 100, loopShare: 1 }),
+    })
+    const batches = [
+      batch({ slotId: 0, runMs: 0.2, inlineMs: 0.05, onSecond: true }),
+      batch({ slotId: 1, runMs: 0.05, inlineMs: 0.2, onSecond: true }),
+    ]
+    const source = instance({
+      hasWaiting: false,
+      prefetchedElsewhere: false,
+      mayBePlaced: false,
+      nextBatch: () => batches.shift() ?? null,
+      started: () => {},
+      finished: () => {},
+    })
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(done).toEqual([
+      ['here', true],
+      ['on its thread', true],
+    ])
+  })
+
   it('waits for a turn of the event loop before a run of a model that runs here throughout, and hands nothing over', async () => {
     const done: string[] = []
     const turns: (() => void)[] = []

@@ -283,7 +283,7 @@ const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = 
   deflate: createInflate,
 }
 
-/** Limits of a body, and who is told of its bytes. */
+/** Limits of a body, and callbacks for its bytes. */
 interface BodyLimits extends Pick<
   ResolvedKserveOptions,
   'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'

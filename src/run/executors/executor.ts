@@ -136,7 +136,7 @@ export interface Executor {
   /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
   listen?(): void
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
-  runHere?(slotId: number, layoutIndex: number): boolean
+  runHere?(slotId: number, layoutIndex: number, onSecond: boolean): boolean
   /** Revokes a batch; false when the thread has started it. */
   revoke(slotId: number): boolean
   /**

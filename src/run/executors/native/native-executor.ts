@@ -200,8 +200,8 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     else this.#loop.submit(slotId, layoutIndex, onSecond, placed(mailed, this.#placesOf(slotId).inputs, null))
   }
 
-  runHere(slotId: number, layoutIndex: number): boolean {
-    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex)) return false
+  runHere(slotId: number, layoutIndex: number, onSecond: boolean): boolean {
+    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex, onSecond)) return false
     this.#hub.drain()
     return true
   }
