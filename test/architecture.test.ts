@@ -149,7 +149,6 @@ describe('the files of src/', () => {
     'cli/hand-over.ts': 'finds the package of tools; commands of the engine do not need it',
     'engine/loaded-pipeline.ts': 'the counterpart of loaded-model.ts',
     'onnx/model-properties.ts': 'reads the metadata of a file and nothing else of it',
-    'request/made-tensors.ts': 'replaces the parser for tensors that the engine itself has made',
     'run/prover-thread.ts': 'entry of a thread',
   }
 

@@ -8,6 +8,7 @@ import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
+import type { Preparation } from '../request/participants.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import type { ScaleWatch } from '../models/scaling/scaling.ts'
@@ -102,23 +103,36 @@ export class ServedModel implements Target {
 
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer> {
     try {
-      const { joining, metadata } = this.scheduler
-      const checked =
-        options === undefined
-          ? joining.plainOptions
-          : checkInferOptions(options, metadata, joining.shaped.offered)
-      if (checked.sequence !== undefined) return this.#inSequence(feeds, checked)
-      const images = this.#images
-      if (images !== null && checked.signal?.aborted)
-        return this.counts.refuse(checked.signal.reason, checked.signal)
-      const encoded = images === null ? null : images.read(feeds)
-      const maxRows = (checked.splitOversized ?? this.#splitsOversized) ? joining.metadata.maxBatchSize : 0
-      const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, maxRows > 0)
-      const parsed = encoded === null ? read : { ...read, preparation: encoded.preparation }
-      return this.#submit(parsed, checked, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
+      // Most calls, in a function that is small enough for V8 to compile it as one with what it calls.
+      if (options !== undefined || this.#images !== null) return this.#inferWith(feeds, options)
+      return this.#parseAndSubmit(feeds, this.scheduler.joining.plainOptions)
     } catch (error) {
       return this.counts.refuse(error)
     }
+  }
+
+  /** As {@link infer}, with options or encoded images. */
+  #inferWith(feeds: unknown, options: InferOptions<string, boolean> | undefined): Promise<Answer> {
+    const { joining, metadata } = this.scheduler
+    const checked =
+      options === undefined
+        ? joining.plainOptions
+        : checkInferOptions(options, metadata, joining.shaped.offered)
+    if (checked.sequence !== undefined) return this.#inSequence(feeds, checked)
+    const images = this.#images
+    if (images === null) return this.#parseAndSubmit(feeds, checked)
+    if (checked.signal?.aborted) return this.counts.refuse(checked.signal.reason, checked.signal)
+    const encoded = images.read(feeds)
+    if (encoded === null) return this.#parseAndSubmit(feeds, checked)
+    return this.#parseAndSubmit(encoded.feeds, checked, encoded.preparation)
+  }
+
+  #parseAndSubmit(feeds: unknown, options: CheckedOptions, preparation?: Preparation): Promise<Answer> {
+    const maxRows =
+      (options.splitOversized ?? this.#splitsOversized) ? this.scheduler.joining.metadata.maxBatchSize : 0
+    const read = this.parser.parse(feeds, maxRows > 0)
+    const parsed = preparation === undefined ? read : { ...read, preparation }
+    return this.#submit(parsed, options, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
   }
 
   /**
@@ -168,13 +182,16 @@ export class ServedModel implements Target {
     if (options !== joining.plainOptions)
       this.#ignored.look(levels, level, options.priority, options.timeoutMs)
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
-    let request!: InferRequest
-    const answer = new Promise<Answer>((resolve, reject) => {
-      request =
-        parsed.rows > maxRows
-          ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
-          : new InferRequest(parsed, level, options, resolve, reject)
+    let resolve!: (answer: Answer) => void
+    let reject!: (reason: unknown) => void
+    const answer = new Promise<Answer>((onAnswer, onFailure) => {
+      resolve = onAnswer
+      reject = onFailure
     })
+    const request =
+      parsed.rows > maxRows
+        ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
+        : new InferRequest(parsed, level, options, resolve, reject)
     request.isCall = true
     const { observed, clock } = scheduler
     if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())

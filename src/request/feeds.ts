@@ -3,21 +3,15 @@ import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { mostLength } from '../onnx/row-proof/dims.ts'
 import {
   batchAxisOf,
-  shownShape,
   type ModelMetadata,
   type TensorMetadata,
   type ValueMetadata,
 } from '../tensor/metadata.ts'
 import {
   elementCount,
-  firstNonFinite,
   isElementType,
-  isEmptied,
   isPacked,
-  isTensorLike,
-  kindOf,
   lengthOf,
-  plainView,
   storageLength,
   toStorage,
   type ElementType,
@@ -26,18 +20,8 @@ import {
 } from '../tensor/tensor.ts'
 import type { Filled, InferRequest, ParsedFeeds } from './infer-request.ts'
 import { ownCopy, sharedKey, wholeKey, wholeRequest } from './bucket-keys.ts'
-import {
-  expectedFeeds,
-  arrayName,
-  imageHint,
-  rowsHint,
-  shownDims,
-  tooManyParts,
-  tooManyRows,
-  wrongNames,
-  type WrongFeeds,
-} from './feed-words.ts'
-import { MadeTensors } from './made-tensors.ts'
+import { expectedFeeds, tooManyParts, tooManyRows, wrongNames, type WrongFeeds } from './feed-words.ts'
+import { InputReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts } from './split.ts'
@@ -77,7 +61,7 @@ export class FeedParser {
   readonly #metadata: readonly ValueMetadata[]
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
-  readonly #made: MadeTensors | null
+  readonly #plain: PlainFeeds | null
   /** To be copied: one for each input. */
   readonly #places: readonly unknown[]
   /** Whether requests are divided into rows; else each is to run alone as it is. */
@@ -112,7 +96,7 @@ export class FeedParser {
         finiteOnly,
         carriesNul,
       }
-      if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options, InputReader)
+      if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
       return new InputReader(metadata.name, input as TensorMetadata, options)
     })
     const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
@@ -121,7 +105,7 @@ export class FeedParser {
     this.#padding = padding
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
-    this.#made = takesAsGiven ? MadeTensors.of(metadata) : null
+    this.#plain = takesAsGiven ? PlainFeeds.of(metadata) : null
     this.#places = this.#inputs.map(() => undefined)
     this.#lengths = metadata.inputs.flatMap(({ shape }, input) =>
       [...shape.keys()]
@@ -130,9 +114,9 @@ export class FeedParser {
     )
   }
 
-  /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
-  get made(): MadeTensors | null {
-    return this.byRow && (this.rowBuckets === null || this.rowBuckets.has('')) ? this.#made : null // of fixed shapes, each given
+  /** For feeds that are as they should be; `null` where all have to be looked at closely. */
+  get plain(): PlainFeeds | null {
+    return this.byRow && (this.rowBuckets === null || this.rowBuckets.has('')) ? this.#plain : null // of fixed shapes, each given
   }
 
   /**
@@ -145,14 +129,11 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      return this.#parse(this.#values(feeds, filled), split, filled)
+      const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
+      const plain = filled === null && this.plain !== null ? this.plain.parse(feeds, values) : null
+      return plain ?? this.#parse(this.#values(feeds, filled, values), split, filled)
     } catch (error) {
-      if (error instanceof InferenceError) throw error
-      throw invalidArgument('feeds', 'inputs that can be read', 'an exception', {
-        model: this.#model,
-        cause: error,
-        hint: messageOf(error),
-      })
+      throw this.#unreadable(error)
     }
   }
 
@@ -203,8 +184,6 @@ export class FeedParser {
   }
 
   #parse(values: unknown[], split: boolean, filled: Filled | null): ParsedFeeds {
-    const plain = filled === null && this.made !== null ? this.#parsePlain(values) : null
-    if (plain !== null) return plain
     const data = values as ParsedFeeds['data'][number][] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
@@ -258,19 +237,6 @@ export class FeedParser {
     return { rows, bucketKey, whole: false, data, dims }
   }
 
-  /** The same for tensors that are as they should be, in half the time; `null` if one is to be looked at closely. */
-  #parsePlain(values: readonly unknown[]): ParsedFeeds | null {
-    const data = this.#places.slice() as TensorData[]
-    const most = Math.max(1, this.#maxBatchSize)
-    let rows = 0
-    for (let index = 0; index < values.length; index++) {
-      const own = (this.#inputs[index] as InputReader).readPlain(values[index], most, data, index)
-      if (own === 0 || (index > 0 && own !== rows)) return null
-      rows = own
-    }
-    return { rows, bucketKey: '', whole: false, data, dims: null }
-  }
-
   /** Whether they are among those for which rows are proved independent; where the user says that they are, all lengths are. */
   #hasUsualLengths(dims: readonly (readonly number[])[]): boolean {
     for (const { input, axis } of this.#lengths) {
@@ -284,11 +250,14 @@ export class FeedParser {
     return true
   }
 
-  /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
-  #values(feeds: unknown, filled: Filled | null): unknown[] {
+  /**
+   * What is given for each input, each read once; `undefined` for an optional one that is not given.
+   *
+   * @param values what was read already.
+   */
+  #values(feeds: unknown, filled: Filled | null, values: unknown[]): unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
       throw this.#invalid('feeds', expectedFeeds, feeds)
-    const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
     let present = 0
     let missing: string | null = null
     for (let index = 0; index < values.length; index++) {
@@ -298,7 +267,10 @@ export class FeedParser {
         continue
       }
       // Of its own: every object has a `toString`.
-      const given = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
+      const given =
+        values[index] === undefined && Object.hasOwn(feeds, name)
+          ? (feeds as Record<string, unknown>)[name]
+          : values[index]
       const value = given === null && nullable ? undefined : given
       values[index] = value
       if (value !== undefined) present++
@@ -311,6 +283,16 @@ export class FeedParser {
         wrongNames(feeds, this.#inputs, { missing, present, filled, bySequence: this.#bySequence }),
       )
     return values
+  }
+
+  /** What is thrown where feeds cannot be read. */
+  #unreadable(error: unknown): InferenceError {
+    if (error instanceof InferenceError) return error
+    return invalidArgument('feeds', 'inputs that can be read', 'an exception', {
+      model: this.#model,
+      cause: error,
+      hint: error instanceof Error ? error.message : 'See cause for the error',
+    })
   }
 
   #names(): string {
@@ -358,230 +340,119 @@ export class FeedParser {
   }
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'See cause for the error'
-}
-
-/** What was given for an input, each property read once: what is asked again could answer otherwise. */
-export interface GivenInput {
-  /** A copy, checked against the input's shape; the batch dimension included. */
-  readonly dims: readonly number[]
-  /** Not looked at yet. */
-  readonly data: unknown
-}
-
-/** How an input is to be read. */
-export interface ReadOptions {
-  /** Which dimension counts rows; -1 for none. */
-  readonly batchAxis: number
-  readonly optional: boolean
-  /** Refuse NaN and infinity. */
-  readonly finiteOnly: boolean
-  /** Whether strings may have NUL characters. */
-  readonly carriesNul: boolean
-}
-
-/** Reads and checks what requests give for one input of a model. */
-export class InputReader {
+/** An input of {@link PlainFeeds}. */
+interface PlainInput {
   readonly name: string
-  readonly optional: boolean
-  readonly nullable = false
-  /** Whether each request has the same dims but for its rows. */
-  readonly fixedShape: boolean
-  readonly #model: string
-  readonly #input: TensorMetadata
-  readonly #finiteOnly: boolean
-  readonly #carriesNul: boolean
-  readonly #packed: boolean
-  readonly #batchAxis: number
-  /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
-  readonly #bareDims: readonly number[] | null
-  /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
-  readonly #openAxis: number
+  readonly type: ElementType
+  readonly shape: readonly (number | string)[]
+  /** Elements of one row, or of the whole input of an unbatched model. */
+  readonly rowElements: number
+}
 
-  constructor(
-    model: string,
-    input: TensorMetadata,
-    { batchAxis, optional, finiteOnly, carriesNul }: ReadOptions,
-  ) {
-    const row = input.shape.map((dim, axis) => (axis === batchAxis ? 1 : dim))
-    const fixed = row.every((dim): dim is number => typeof dim === 'number')
-    this.name = input.name
-    this.optional = optional
-    this.fixedShape = fixed && input.shape.length > 0
-    this.#model = model
-    this.#input = input
-    this.#finiteOnly = finiteOnly
-    this.#carriesNul = carriesNul
-    this.#packed = isPacked(input.type)
-    this.#batchAxis = batchAxis
-    this.#openAxis =
-      input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1
-        ? input.shape.lastIndexOf('')
-        : -1
-    this.#bareDims = fixed ? row : null
+const hasOwn = Object.prototype.hasOwnProperty // in a loop over names V8 knows its answer, as it does not that of Object.hasOwn
+
+/** Feeds of a model of which each input is a tensor of a fixed shape, but for the number of rows. */
+export class PlainFeeds {
+  readonly #inputs: readonly PlainInput[]
+  readonly #maxBatchSize: number
+
+  private constructor({ inputs, maxBatchSize }: ModelMetadata) {
+    const isBatched = maxBatchSize > 0
+    this.#inputs = inputs.map(({ name, type, shape }) => ({
+      name,
+      type: type as ElementType,
+      shape,
+      rowElements: elementCount((isBatched ? shape.slice(1) : shape) as number[]),
+    }))
+    this.#maxBatchSize = maxBatchSize
   }
 
-  /** Puts the data of a tensor of a fixed shape into `data`; returns its rows, `most` at most, or 0 if {@link read} has to look at it. */
-  readPlain(value: unknown, most: number, data: unknown[], index: number): number {
-    if (!(value instanceof Tensor)) return 0 // another object may answer otherwise when it is read again
-    const { location, type, dims } = value
-    const { shape } = this.#input
-    if (
-      location !== 'cpu' ||
-      type !== this.#input.type ||
-      !Array.isArray(dims) ||
-      dims.length !== shape.length
-    )
-      return 0
-    const rows = this.#batchAxis === 0 ? dims[0]! : 1
-    if (!Number.isSafeInteger(rows) || rows < 1 || rows > most) return 0
-    for (let axis = this.#batchAxis + 1; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return 0
-    const stored = toStorage(this.#input.type, value.data)
-    if (stored === null || lengthOf(stored) !== rows * elementCount(this.#bareDims!)) return 0
+  /** `null` for a model of whose inputs more is to be looked at: shapes that are not fixed, say, or float16, which newer Node shows as numbers. */
+  static of(metadata: ModelMetadata): PlainFeeds | null {
+    const batched = metadata.maxBatchSize > 0
+    const isPlain = metadata.inputs.every((input) => {
+      const { type, shape, ragged } = input
+      if (
+        !isElementType(type) ||
+        type === 'string' ||
+        type === 'float16' ||
+        isPacked(type) ||
+        ragged === true ||
+        shape.length === 0
+      )
+        return false
+      return (
+        (!batched || batchAxisOf(input) === 0) &&
+        shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
+      )
+    })
+    return isPlain && metadata.inputs.length > 0 ? new PlainFeeds(metadata) : null
+  }
+
+  /**
+   * Reads feeds that are as they should be; `null` where anything is to be looked at closely.
+   *
+   * @param values room for one value of each input. It then has those that were read, as an object may give others when it is
+   * read again.
+   */
+  parse(feeds: unknown, values: unknown[]): ParsedFeeds | null {
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds)) return null
+    const inputs = this.#inputs
+    const data = values.length === 1 ? values : values.slice()
+    let given = 0
+    let rows = 0
+    // What a loop over the names of an object reads by its name costs V8 no search.
+    for (const name in feeds) {
+      const index = inputs[given]?.name === name ? given : inputs.findIndex((input) => input.name === name)
+      if (index === -1 || !hasOwn.call(feeds, name)) return null
+      const value = (values[index] = (feeds as Record<string, unknown>)[name])
+      const own = rows === -1 ? 0 : this.#read(inputs[index]!, value, data, index)
+      rows = own === 0 || (given > 0 && own !== rows) ? -1 : own
+      given++
+    }
+    if (rows < 1 || given < inputs.length) return null
+    return { rows, bucketKey: '', whole: false, data: data as TensorData[], dims: null }
+  }
+
+  /** Puts the data of a tensor, or of one row, into `data`; returns the rows, or 0 if the value has to be looked at closely. */
+  #read({ type, shape, rowElements }: PlainInput, value: unknown, data: unknown[], index: number): number {
+    let rows = 1
+    let own = value
+    // Another object than a `Tensor` may answer otherwise when it is read again.
+    if (value instanceof Tensor) {
+      const { location, type: ownType, dims } = value
+      if (location !== 'cpu' || ownType !== type || !Array.isArray(dims) || dims.length !== shape.length)
+        return 0
+      const first = this.#maxBatchSize > 0 ? 1 : 0
+      if (first === 1) rows = dims[0]!
+      if (!Number.isSafeInteger(rows) || rows < 1 || rows > Math.max(1, this.#maxBatchSize)) return 0
+      for (let axis = first; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return 0
+      own = value.data
+    }
+    const stored = toStorage(type, own)
+    if (stored === null || lengthOf(stored) !== rows * rowElements) return 0
     data[index] = stored
     return rows
   }
 
   /**
-   * Reads a tensor, or data without dims.
-   *
-   * @throws InferenceError `ERR_INVALID_ARG`.
+   * Makes a request of tensors for all inputs that were read already, or made by another model: of the right types, with as many
+   * elements as their dims say, in the model's order. It takes the array over. Returns `null` when one does not fit as it is: reading
+   * the feeds then finds out why.
    */
-  read(value: unknown): GivenInput {
-    if (isTensorLike(value)) return this.#readTensor(value)
-    if (typeof value === 'string' && this.#input.type === 'string') return this.read([value])
-    if (!ArrayBuffer.isView(value) && !(this.#input.type === 'string' && Array.isArray(value))) {
-      throw this.#invalid(`a Tensor or ${arrayName(this.#input.type)}`, value)
+  take(tensors: TensorLike[]): ParsedFeeds | null {
+    const first = this.#maxBatchSize > 0 ? 1 : 0
+    const rows = first === 1 ? tensors[0]!.dims[0]! : 1
+    if (rows === 0 || (first === 1 && rows > this.#maxBatchSize)) return null
+    const data = tensors as unknown[] as TensorData[] // one by one, in place of the tensors
+    for (let index = 0; index < tensors.length; index++) {
+      const { dims, data: own } = tensors[index]!
+      const { shape } = this.#inputs[index]!
+      if (dims.length !== shape.length || (first === 1 && dims[0] !== rows)) return null
+      for (let axis = first; axis < shape.length; axis++) if (dims[axis] !== shape[axis]) return null
+      data[index] = own as TensorData
     }
-    if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
-    if (this.#openAxis !== -1) return { dims: this.#rowOf(value), data: value }
-    throw this.#invalid(
-      `a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`,
-      'data without dims',
-    )
-  }
-
-  /**
-   * The data as they are kept for the run: typed arrays as they are, strings in a copy.
-   *
-   * @throws InferenceError `ERR_INVALID_ARG` when they are not of the input's type, or not as many as the dims say.
-   */
-  check({ dims, data }: GivenInput): TensorData | readonly string[] {
-    const { type } = this.#input
-    const length = elementCount(dims)
-    if (type === 'string') return this.#strings(data, length, dims)
-    const stored = toStorage(type, data)
-    if (stored === null)
-      throw this.#invalid(arrayName(this.#input.type), data, undefined, imageHint(this.#input, data))
-    const received = lengthOf(stored)
-    const expected = this.#packed ? Math.ceil(length / 2) : length
-    if (received !== expected) {
-      const shown = this.#packed ? `${expected} bytes (${length} elements, two a byte)` : `${length} elements`
-      throw this.#invalid(
-        `${shown} for ${this.#shown(dims)}`,
-        isEmptied(stored) ? 'an empty or detached buffer' : received,
-        undefined,
-        this.#rowsHint(dims, expected, received),
-      )
-    }
-    if (this.#finiteOnly) this.#checkFinite(plainView(stored))
-    return stored
-  }
-
-  #readTensor(tensor: TensorLike): GivenInput {
-    const { location, type } = tensor
-    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
-      throw this.#invalid(
-        'a tensor whose data is on the CPU',
-        location === 'none' ? 'a disposed tensor' : `location '${location}'`,
-      )
-    }
-    if (type !== this.#input.type) throw this.#invalid(`type ${this.#input.type}`, type)
-    return { dims: this.#ownDims(tensor.dims), data: tensor.data }
-  }
-
-  /** Dims of data that is one row. */
-  #rowOf(data: ArrayBufferView | readonly unknown[]): readonly number[] {
-    const length = ArrayBuffer.isView(data) ? (kindOf(data) === undefined ? 0 : lengthOf(data)) : data.length
-    const dims = this.#input.shape.map((dim) => (typeof dim === 'number' ? dim : 1))
-    dims[this.#openAxis] = Math.floor(length / elementCount(dims)) // a remainder is found when the elements are counted
-    return dims
-  }
-
-  #ownDims(all: readonly unknown[]): readonly number[] {
-    const { shape, trailingOnes } = this.#input
-    const given =
-      trailingOnes === true && Array.isArray(all) && all.slice(shape.length).every((dim) => dim === 1)
-        ? all.slice(0, shape.length)
-        : all
-    const rank = Array.isArray(given) ? given.length : -1
-    // ONNX Runtime reports a scalar and an input of any rank alike, as [].
-    if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
-      throw this.#invalid(`rank ${shape.length}, shape ${shownShape(shape)}`, given)
-    }
-    const dims = shape.slice() as number[] // of that length at once; every entry is replaced
-    for (let axis = 0; axis < rank; axis++) {
-      const dim = given[axis]
-      const expected = shape[axis]
-      if (!Number.isSafeInteger(dim) || (dim as number) < 0)
-        throw this.#invalid('dims of whole numbers, 0 or more', given)
-      if (typeof expected === 'number' && dim !== expected)
-        throw this.#invalid(`shape ${shownShape(shape)}`, given)
-      dims[axis] = dim as number
-    }
-    return dims
-  }
-
-  /** A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch. */
-  #strings(data: unknown, length: number, dims: readonly number[]): readonly string[] {
-    if (!Array.isArray(data)) throw this.#invalid('an array of strings', data)
-    const given = data.length
-    if (given !== length)
-      throw this.#invalid(
-        `${length} string${length === 1 ? '' : 's'} for ${this.#shown(dims)}`,
-        given,
-        undefined,
-        this.#rowsHint(dims, length, given),
-      )
-    const strings: string[] = []
-    for (let index = 0; index < length; index++) {
-      const item: unknown = data[index]
-      if (typeof item !== 'string') throw this.#invalid('a string', item, index)
-      if (!this.#carriesNul && item.includes('\0'))
-        throw this.#invalid(
-          'a string without NUL characters, where onnxruntime-node would cut it',
-          item,
-          index,
-        )
-      strings.push(item)
-    }
-    return strings
-  }
-
-  #checkFinite(data: TensorData): void {
-    const strange = firstNonFinite(this.#input.type, data)
-    if (strange !== -1) throw this.#invalid('a finite number (rejectNonFinite)', data[strange], strange)
-  }
-
-  #shown(dims: readonly number[]): string {
-    return shownDims(dims, dims === this.#bareDims ? this.#input.shape : null)
-  }
-
-  #rowsHint(dims: readonly number[], expected: number, received: number): string {
-    return dims === this.#bareDims
-      ? rowsHint(this.#input.type, dims, this.#batchAxis, received / expected)
-      : ''
-  }
-
-  #invalid(expected: string, received: unknown, element?: number, hint = ''): InferenceError {
-    const name = `input '${this.name}'${element === undefined ? '' : `[${element}]`}`
-    return invalidArgument(
-      name,
-      expected,
-      received,
-      hint === '' ? { model: this.#model } : { model: this.#model, hint },
-    )
+    return { rows, bucketKey: '', whole: false, data, dims: null }
   }
 }
 

@@ -8,7 +8,7 @@ import {
   type TensorData,
 } from '../tensor/tensor.ts'
 import { valueTypeOf, type MailedMap, type MailedValue, type ValueType } from '../tensor/values.ts'
-import type { GivenInput, InputReader, ReadOptions } from './feeds.ts'
+import { InputReader, type GivenInput, type ReadOptions } from './input-reader.ts'
 
 /** Reads and checks what requests give for an input that is no tensor: a sequence, a map, or something optional. */
 export class StructuredReader {
@@ -20,16 +20,8 @@ export class StructuredReader {
   readonly #model: string
   readonly #type: ValueType
   readonly #options: ReadOptions
-  readonly #Tensors: typeof InputReader
 
-  /** @param Tensors reads the tensors of which a value is made. */
-  constructor(
-    model: string,
-    { name, type }: ValueMetadata,
-    options: ReadOptions,
-    Tensors: typeof InputReader,
-  ) {
-    this.#Tensors = Tensors
+  constructor(model: string, { name, type }: ValueMetadata, options: ReadOptions) {
     this.name = name
     this.#model = model
     this.#type = valueTypeOf(type)!
@@ -65,7 +57,7 @@ export class StructuredReader {
   }
 
   #tensor(name: string, type: ElementType, value: unknown): MailedTensor {
-    const reader = new this.#Tensors(this.#model, { name, type, shape: [] }, this.#options)
+    const reader = new InputReader(this.#model, { name, type, shape: [] }, this.#options)
     const given = reader.read(value)
     const data = reader.check(given)
     return { type, dims: given.dims, data: ArrayBuffer.isView(data) ? copied(data) : data }

@@ -264,11 +264,10 @@ function scatterRows(
       const ownDims = dims.slice()
       ownDims[0] = rows
       const to = from + rows * elements
-      putValue<OutputValue>(
-        results[member]!,
-        name,
-        makeTensor(type as ElementType, copyOf(view, from, to), ownDims),
-      )
+      const tensor = makeTensor(type as ElementType, copyOf(view, from, to), ownDims)
+      // V8 remembers the names that were assigned at this place: with one model, it is always the same one.
+      if (name === '__proto__') putValue<OutputValue>(results[member]!, name, tensor)
+      else results[member]![name] = tensor
       from = to
     }
   }

@@ -49,7 +49,8 @@ export class InstanceSet implements Iterable<Instance> {
   /** Called when an instance was added. */
   onAdded: () => void = () => {}
   readonly #followUps: FollowUps
-  #offersSoon = false
+  /** Whether what waits is about to be offered, at the end of this turn of the event loop at the latest. */
+  offersSoon = false
 
   constructor(clock: Clock) {
     this.#followUps = new FollowUps(clock)
@@ -117,13 +118,13 @@ export class InstanceSet implements Iterable<Instance> {
 
   /** Offers what waits once no more calls are expected soon: those that come until then may still join. `nowMs` where it is known. */
   offerSoon(nowMs?: number): void {
-    if (this.#offersSoon) return
-    this.#offersSoon = true
+    if (this.offersSoon) return
+    this.offersSoon = true
     this.#followUps.whenComplete(this.#offerNow, nowMs)
   }
 
   readonly #offerNow = (): void => {
-    this.#offersSoon = false
+    this.offersSoon = false
     this.offer()
   }
 

@@ -162,14 +162,14 @@ export const defaultMaxBatchSize = 32
  */
 export function servable(
   model: string,
-  {
-    inputs,
-    outputs,
-  }: { readonly inputs: readonly RawValueMetadata[]; readonly outputs: readonly RawValueMetadata[] },
+  found: { readonly inputs: readonly RawValueMetadata[]; readonly outputs: readonly RawValueMetadata[] },
   carrier: Carrier,
 ): Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'> {
-  checkNames(model, 'input', inputs)
-  checkNames(model, 'output', outputs)
+  checkNames(model, 'input', found.inputs)
+  checkNames(model, 'output', found.outputs)
+  const [inputs, outputs] = [found.inputs, found.outputs].map((values) =>
+    values.map((value) => ({ ...value, name: propertyName(value.name) })),
+  ) as [RawValueMetadata[], RawValueMetadata[]]
   for (const { name, type } of inputs) {
     if (carrier.carries(type)) continue
     throw invalidArgument(`input '${name}'`, `a ${carrier.what}`, type, {
@@ -192,6 +192,11 @@ export function servable(
     })
   }
   return { inputs: inputs as readonly ValueMetadata[], outputs: served, unservableOutputs }
+}
+
+/** A name that V8 finds at once in feeds and answers: names of properties are one string each, those read from a file are not. */
+function propertyName(name: string): string {
+  return Object.keys({ [name]: null })[0]!
 }
 
 /** Values are given and answered by name: of two with one name, one would be lost. */

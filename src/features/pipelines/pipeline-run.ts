@@ -174,7 +174,7 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
     if (taker === null || this.settled || this.#plan.missing[taker.index] === -1) return null
     try {
       const { model, stageable } = this.#owner.bind(taker, undefined)
-      return stageable && model!.parser.made !== null
+      return stageable && model!.parser.plain !== null
         ? (this.#staged ??= new StagedTensors()).add(tensor, model!, rows)
         : null
     } catch {
@@ -213,15 +213,15 @@ export class PipelineRun implements StepCaller<StepBinding>, RunningStep {
    * parsing.
    */
   #madeFor({ tensors, model }: StepBinding): ParsedFeeds | null {
-    const made = tensors === null ? null : model!.parser.made
-    if (made === null) return null
+    const plain = tensors === null ? null : model!.parser.plain
+    if (plain === null) return null
     const values: TensorLike[] = []
     for (let index = 0; index < tensors!.length; index++) {
       const value = this.#values[tensors![index]!]!
       if (value === null) return null
       values.push(value as TensorLike)
     }
-    const parsed = made.take(values)
+    const parsed = plain.take(values)
     const leased =
       this.#staged === null || parsed === null ? null : this.#staged.of(tensors![0]!, model!, parsed.data[0])
     return leased === null ? parsed : { ...parsed!, leased }

@@ -1,8 +1,7 @@
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, ValueMetadata } from '../../src/tensor/metadata.ts'
-import { FeedParser } from '../../src/request/feeds.ts'
-import { MadeTensors } from '../../src/request/made-tensors.ts'
+import { FeedParser, PlainFeeds } from '../../src/request/feeds.ts'
 
 const metadataOf = (inputs: readonly Partial<ValueMetadata>[], maxBatchSize = 4): ModelMetadata => ({
   name: 'm', path: '', properties: null, unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
@@ -22,7 +21,7 @@ describe('tensors that were made by another model', () => {
     ['what is not batched', metadataOf([{ shape: [2, 3] }], 0), [tensor(2, 3)]],
   ])('are a request as the parser reads it from feeds: %s', (_, metadata, tensors) => {
     const feeds = Object.fromEntries(tensors.map((each, index) => [`i${index}`, each]))
-    expect(MadeTensors.of(metadata)!.take([...tensors])).toEqual(new FeedParser(metadata).parse(feeds))
+    expect(PlainFeeds.of(metadata)!.take([...tensors])).toEqual(new FeedParser(metadata).parse(feeds))
   })
 
   it.each([
@@ -33,7 +32,7 @@ describe('tensors that were made by another model', () => {
     ['rows that differ', metadataOf([{}, {}]), [tensor(1, 2), tensor(2, 2)]],
     ['other first dims of what is not batched', metadataOf([{ shape: [2, 3] }], 0), [tensor(1, 3)]],
   ])('are left to the parser where they do not fit: %s', (_, metadata, tensors) => {
-    expect(MadeTensors.of(metadata)!.take([...tensors])).toBeNull()
+    expect(PlainFeeds.of(metadata)!.take([...tensors])).toBeNull()
   })
 
   it.each([
@@ -46,15 +45,15 @@ describe('tensors that were made by another model', () => {
     ['rows along another dimension', { shape: [2, 'N'], batchAxis: 1 }],
     ['a value that all rows share', { shape: [2], batchAxis: -1 }],
   ] as [string, Partial<ValueMetadata>][])('are left to the parser for a model that takes %s', (_, input) => {
-    expect(MadeTensors.of(metadataOf([{}, input]))).toBeNull()
+    expect(PlainFeeds.of(metadataOf([{}, input]))).toBeNull()
   })
 
   it('are left to the parser where numbers have to be finite, and where each request runs as it is', () => {
-    expect(new FeedParser(metadataOf([{}]), { finiteOnly: true }).made).toBeNull()
+    expect(new FeedParser(metadataOf([{}]), { finiteOnly: true }).plain).toBeNull()
     const parser = new FeedParser(metadataOf([{}]))
-    expect(parser.made).toBeInstanceOf(MadeTensors)
+    expect(parser.plain).toBeInstanceOf(PlainFeeds)
     parser.byRow = false
-    expect(parser.made).toBeNull()
+    expect(parser.plain).toBeNull()
   })
 })
 
@@ -80,6 +79,45 @@ describe('tensors of onnxruntime-common', () => {
       const parser = new FeedParser(metadata)
       expect(parser.parse(feedsOf(tensors))).toEqual(parser.parse(feedsOf(plain)))
     }
+  })
+
+  it('are read as their data are, where that is one row', () => {
+    const parser = new FeedParser(metadataOf([{}]))
+    const data = Float32Array.of(1, 2)
+    expect(parser.parse({ i0: data })).toEqual(parser.parse({ i0: { type: 'float32', dims: [1, 2], data } }))
+    expect(() => parser.parse({ i0: new Float32Array(4) })).toThrow('2 elements')
+    expect(() => parser.parse({ i0: new Float64Array(2) })).toThrow('Float32Array')
+  })
+
+  it('are read in any order of their names', () => {
+    const [first, second] = [given(2, 2), given(2, 3)]
+    expect(new FeedParser(two).parse({ i1: second, i0: first }).data).toEqual([first.data, second.data])
+  })
+
+  it('are read once, beside one that has to be looked at closely as well', () => {
+    let reads = 0
+    const feeds = {
+      get i0() {
+        reads++
+        return given(1, 2)
+      },
+      i1: { ...given(1, 3), type: 'float32', dims: [1, 3], data: new Float32Array(3) },
+    }
+    expect(new FeedParser(two).parse(feeds).data).toEqual([given(1, 2).data, new Float32Array(3)])
+    expect(reads).toBe(1)
+  })
+
+  it('are refused under other names, and as properties that are not their own', () => {
+    const parser = new FeedParser(metadataOf([{}]))
+    const own = { i0: given(1, 2) }
+    expect(() => parser.parse({ ...own, other: given(1, 2) })).toThrow('other')
+    expect(() => parser.parse(Object.create(own))).toThrow('i0')
+    expect(() => new FeedParser(metadataOf([{ name: '0' }])).parse([given(1, 2)])).toThrow('feeds')
+  })
+
+  it('may be properties that loops do not see', () => {
+    const feeds = Object.defineProperty({}, 'i0', { value: given(1, 2) })
+    expect(new FeedParser(metadataOf([{}])).parse(feeds).data).toEqual([given(1, 2).data])
   })
 
   it.each([
