@@ -194,8 +194,12 @@ export class ServedModel implements Target {
         : new InferRequest(parsed, level, options, resolve, reject)
     request.isCall = true
     const { observed, clock } = scheduler
-    if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())
-    scheduler.submit(request, options)
+    if (observed.by.observer === null) scheduler.submit(request, options)
+    else {
+      const nowMs = clock.nowMs()
+      observed.begun(request, options, nowMs)
+      scheduler.submit(request, options, nowMs)
+    }
     return answer
   }
 

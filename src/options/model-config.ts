@@ -32,7 +32,6 @@ import {
   type InputConfig,
   type OutputConfig,
 } from './tensor-config.ts'
-import { defaultMaxBatchSize } from '../tensor/metadata.ts'
 import {
   ascending,
   checkRules,
@@ -162,7 +161,8 @@ export interface ModelOptions {
   maxBatchSize?: number
   /**
    * Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent; fewer if so many would
-   * take more than 256 MiB. Default 32.
+   * take more than 256 MiB. Default 32. If it is left out as well, runs on the application's thread (`inline`) may join
+   * requests up to 64 rows.
    */
   defaultMaxBatchSize?: number
   /**
@@ -345,7 +345,7 @@ const schema = declares<ModelOptions & { readonly path?: unknown; readonly bytes
   bytes: v.optional(v.unknown()),
   version: v.optional(v.unknown()),
   maxBatchSize: v.optional(wholeNumber(0)),
-  defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
+  defaultMaxBatchSize: v.optional(wholeNumber(1)),
   inputs: v.optional(v.array(inputSchema)),
   outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
   parameters: v.optional(parametersSchema, {}),

@@ -129,7 +129,8 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
+      // Of their length at once: what is pushed to gets room for many.
+      const values = this.#places.length === 1 ? [this.#places[0]] : this.#places.slice()
       const plain = filled === null && this.plain !== null ? this.plain.parse(feeds, values) : null
       return plain ?? this.#parse(this.#values(feeds, filled, values), split, filled)
     } catch (error) {
@@ -461,33 +462,36 @@ export class PlainFeeds {
  * the request waits, and fewer would leave in the slot what another caller sent. To be asked right before the data are
  * read. Strings were copied and cannot change.
  *
+ * @param ofOneRow what {@link lengthsOfOneRow} gives for the same model.
  * @returns what to reject the request with, or `null`.
  */
 export function changedInput(
-  { inputs, name: model }: ModelMetadata,
+  metadata: ModelMetadata,
+  ofOneRow: readonly number[],
   { data, dims, rows }: InferRequest,
 ): InferenceError | null {
   for (let index = 0; index < data.length; index++) {
     const values = data[index]!
     if (!ArrayBuffer.isView(values)) continue
-    const { name, shape, type } = inputs[index]!
-    const expected = storageLength(
-      type as ElementType,
-      dims !== null ? elementCount(dims[index]!) : fixedElements(shape, rows),
-    )
+    const expected =
+      dims === null && rows === 1 ? ofOneRow[index]! : lengthIn(metadata.inputs[index]!, rows, dims?.[index])
     const received = lengthOf(values)
     if (received === expected) continue
     const hint =
       'Its buffer was detached or changed after infer() was called; do not touch it until the call settles'
-    return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
+    const name = `input '${metadata.inputs[index]!.name}'`
+    return invalidArgument(name, `${expected} elements`, received, { model: metadata.name, hint })
   }
   return null
 }
 
-/** Of a shape in which nothing but the rows is variable. */
-function fixedElements(shape: readonly (number | string)[], rows: number): number {
-  let count = 1
-  for (let axis = 0; axis < shape.length; axis++)
-    count *= typeof shape[axis] === 'number' ? (shape[axis] as number) : rows
-  return count
+/** By input, the elements of a typed array for a request of one row without dims of its own. */
+export function lengthsOfOneRow({ inputs }: ModelMetadata): number[] {
+  return inputs.map((input) => lengthIn(input, 1, undefined))
+}
+
+/** Elements of a typed array; without `dims`, of an input in which nothing but the rows is variable. */
+function lengthIn({ type, shape }: ValueMetadata, rows: number, dims: readonly number[] | undefined): number {
+  const own = dims ?? shape.map((dim) => (typeof dim === 'number' ? dim : rows))
+  return storageLength(type as ElementType, elementCount(own))
 }

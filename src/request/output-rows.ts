@@ -1,7 +1,13 @@
 import { invalidConfig, listNames, type InferenceError } from '../errors.ts'
 import type { ResolvedConfig } from '../options/model-config.ts'
 import { copyPacked, cutElements, type Elements } from '../tensor/elements.ts'
-import { shownShape, type ModelMetadata, type OutputRows, type ValueMetadata } from '../tensor/metadata.ts'
+import {
+  defaultMaxBatchSize,
+  shownShape,
+  type ModelMetadata,
+  type OutputRows,
+  type ValueMetadata,
+} from '../tensor/metadata.ts'
 import { fromSmallFloat, isSmallFloat, significantBits, toSmallFloat } from '../tensor/small-floats.ts'
 import {
   elementCount,
@@ -49,7 +55,14 @@ export function withOutputRows<T extends Pick<ModelMetadata, 'outputs'>>(
     if (output === undefined) continue // the name is checked with all others
     checkEntries(said, output)
     if (rows.counts !== undefined) checkCounts(said, rows.counts, output, served.outputs)
-    else checkIndex(said, rows, output, served.outputs, config.maxBatchSize ?? config.defaultMaxBatchSize)
+    else
+      checkIndex(
+        said,
+        rows,
+        output,
+        served.outputs,
+        config.maxBatchSize ?? config.defaultMaxBatchSize ?? defaultMaxBatchSize,
+      )
     byName.set(name, rows)
   }
   for (const [index, { rows }] of entries.entries()) {

@@ -99,6 +99,11 @@ export class ModelInstance implements Instance {
     this.worker.offer(this)
   }
 
+  /** See {@link Scheduler.inlineUpTo}. */
+  inlineUpTo(mostMs: number): void {
+    this.#scheduler.inlineUpTo(mostMs)
+  }
+
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
     if (!this.session.ready) return null
     for (;;) {

@@ -252,7 +252,7 @@ export class FairShare<T> {
 const phaseMs = 15
 const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', 'elsewhere', 'here'] as const
 /** Where a batch is under way for less of the time there is little load, and the place does not matter. */
-const leastBusyShare = 0.4
+const leastBusyShare = 0.2
 /** What the worker has to gain: it takes more processor time for a run. */
 const leastGain = 1.1
 /** How long a verdict holds: twice as long each time that it is confirmed. Another one counts when it comes twice in a row. */
@@ -391,15 +391,20 @@ export class InlineBudget<Source extends object = object> {
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
   allows(runMs: number, source: Source, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
-    const place = this.#places.get(source)?.present ?? null
-    const mostMs = moreWaits && place === null ? this.#maxMs * shareWithOthers : this.#maxMs
-    if (place === 'elsewhere' || runMs === 0 || runMs > mostMs) return false
-    if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
+    if (runMs === 0 || runMs > (moreWaits ? this.mostMs(source, nowMs) : this.#maxMs)) return false
+    if (this.#places.get(source)?.present === 'elsewhere' || this.#isHeld(source, nowMs)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
     if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
     return true
+  }
+
+  /** The longest run of a source that is allowed while others wait, in milliseconds; 0 for none. */
+  mostMs(source: Source, nowMs = this.#clock.nowMs()): number {
+    const place = this.#places.get(source)?.present ?? null
+    if (place === 'elsewhere' || this.#isHeld(source, nowMs)) return 0
+    return place === 'here' ? this.#maxMs : this.#maxMs * shareWithOthers
   }
 
   /** Charges a run that was allowed. */
@@ -437,9 +442,9 @@ export class InlineBudget<Source extends object = object> {
     return this.#places.get(source)?.present === 'here' && !this.#isHeld(source)
   }
 
-  #isHeld(source: Source): boolean {
+  #isHeld(source: Source, nowMs?: number): boolean {
     const untilMs = this.#heldUntilMs.get(source)
-    return untilMs !== undefined && this.#clock.nowMs() < untilMs
+    return untilMs !== undefined && (nowMs ?? this.#clock.nowMs()) < untilMs
   }
 
   /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */

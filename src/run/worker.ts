@@ -327,8 +327,12 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
-    const { mayBePlaced, use } = done.source
-    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
+    if (this.#inline !== null) {
+      const { source } = done
+      const { mayBePlaced, use } = source
+      this.#inline.ran(source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
+      source.inlineUpTo(mayBePlaced ? this.#inline.mostMs(source, nowMs) : 0)
+    }
     this.dispatch()
     return true
   }

@@ -252,24 +252,24 @@ function scatterRows(
   layout: RunLayout,
   requests: readonly InferRequest[],
 ): AnyOutputs[] {
-  const results: AnyOutputs[] = requests.map(() => ({}))
-  for (let index = 0; index < outputs.length; index++) {
-    const { name, type } = outputs[index]!
-    const view = layout.outputViews[index] as Float32Array
-    const { dims } = layout.outputs[index]!
-    const elements = layout.outputRowElements[index]!
-    let from = 0
-    for (let member = 0; member < requests.length; member++) {
-      const { rows } = requests[member]!
-      const ownDims = dims.slice()
-      ownDims[0] = rows
-      const to = from + rows * elements
-      const tensor = makeTensor(type as ElementType, copyOf(view, from, to), ownDims)
+  const results: AnyOutputs[] = []
+  let row = 0
+  for (let member = 0; member < requests.length; member++) {
+    const { rows } = requests[member]!
+    const result: AnyOutputs = {}
+    for (let index = 0; index < outputs.length; index++) {
+      const { name, type } = outputs[index]!
+      const elements = layout.outputRowElements[index]!
+      const data = copyOf(layout.outputViews[index] as Float32Array, row * elements, (row + rows) * elements)
+      const dims = layout.outputs[index]!.dims.slice()
+      dims[0] = rows
+      const tensor = makeTensor(type as ElementType, data, dims)
       // V8 remembers the names that were assigned at this place: with one model, it is always the same one.
-      if (name === '__proto__') putValue<OutputValue>(results[member]!, name, tensor)
-      else results[member]![name] = tensor
-      from = to
+      if (name === '__proto__') putValue<OutputValue>(result, name, tensor)
+      else result[name] = tensor
     }
+    results.push(result)
+    row += rows
   }
   return results
 }

@@ -26,6 +26,7 @@ export class Buckets<E extends WaitingRequest> {
   #joinRequests: boolean
   /** The keys of those whose requests are joined; `null` for all. */
   #joined: { has(key: string): boolean } | null = null
+  #mostRows = 0
 
   constructor(limits: BatchLimits, sizer: BatchSizer | null) {
     this.#limits = limits
@@ -119,6 +120,13 @@ export class Buckets<E extends WaitingRequest> {
     this.resize()
   }
 
+  /** See `RequestQueue.mostRows`. */
+  set mostRows(rows: number) {
+    if (rows === this.#mostRows) return
+    this.#mostRows = rows
+    this.resize('')
+  }
+
   /** The limits of a bucket, or of all, are no longer what they were. */
   resize(key: string | null = null): void {
     for (const bucket of key === null ? this.all() : [this.#byKey.get(key) ?? []].flat()) {
@@ -160,7 +168,16 @@ export class Buckets<E extends WaitingRequest> {
   }
 
   #limitsOf(key: string): BatchLimits {
-    const limits = this.#sizer?.limits(key) ?? this.#limits
+    let limits = this.#sizer?.limits(key) ?? this.#limits
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
+    // Not where a load is divided, or waits for the rest of it.
+    if (
+      key === '' &&
+      this.#mostRows > maxBatchSize &&
+      preferredBatchSizes.length === 0 &&
+      maxQueueDelayMs === 0
+    )
+      limits = { ...limits, maxBatchSize: this.#mostRows }
     return this.#joinRequests && !key.startsWith(aloneKey) && this.#joined?.has(key) !== false
       ? limits
       : { ...limits, joinRequests: false }

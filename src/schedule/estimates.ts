@@ -90,6 +90,11 @@ export class Estimator {
     return this.#division !== null && this.#division.divides
   }
 
+  /** Whether it decides by itself how many rows share a run. */
+  get isFree(): boolean {
+    return this.#division !== null
+  }
+
   /** Whether it says how long requests may wait for others: then none is to wait for a turn of the event loop. */
   get hasQueueDelay(): boolean {
     return this.#limits.maxQueueDelayMs > 0
@@ -125,7 +130,7 @@ export class Estimator {
     this.runTimes.safetyFactor.answered(requests, nowMs)
     const division = this.#division
     if (division !== null) {
-      if (!division.divides && rows < division.leastRows) {
+      if (!division.divides && (rows < division.leastRows || rows > this.#limits.maxBatchSize)) {
         this.#passedOverMs = nowMs
         return false
       }

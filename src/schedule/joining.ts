@@ -4,6 +4,7 @@ import { checkBatchSizes, type ResolvedConfig } from '../options/model-config.ts
 import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
+  defaultMaxBatchSize,
   checkBatchDimension,
   notStackable,
   type ModelMetadata,
@@ -57,10 +58,10 @@ const mostBatchBytes = 2 ** 28
 
 /** Most rows of a batch of a model without `maxBatchSize`. */
 function rowsByDefault(
-  { defaultMaxBatchSize, preferredBatchSizes, sequence }: ResolvedConfig,
+  { defaultMaxBatchSize: rows = defaultMaxBatchSize, preferredBatchSizes, sequence }: ResolvedConfig,
   { inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>,
 ): number {
-  const most = Math.min(defaultMaxBatchSize, mostRows)
+  const most = Math.min(rows, mostRows)
   if (sequence?.direct !== undefined) return most // as many sequences have slots
   const rowBytes = [...inputs, ...outputs].reduce((sum, value) => sum + rowBytesOf(value), 0)
   const fitting = Math.max(1, preferredBatchSizes.at(-1) ?? 1, Math.floor(mostBatchBytes / rowBytes))

@@ -72,6 +72,11 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#inBuckets + this.#ahead + this.#held.size
   }
 
+  /** Whether any wait in a prefetched batch. */
+  get hasAhead(): boolean {
+    return this.#ahead > 0
+  }
+
   /** Whether any wait that are in no batch. */
   get hasUnsent(): boolean {
     return this.#inBuckets > 0
@@ -262,6 +267,11 @@ export class RequestQueue<E extends WaitingRequest> {
     for (const bucket of this.#buckets.all()) while (bucket.head !== null) this.cancel(bucket.head, why)
     for (const entry of this.#held) this.cancel(entry, why)
     this.#alarm.clear()
+  }
+
+  /** Requests of fixed shapes share runs of up to so many rows, if those are more than without; 0 for as many as without. */
+  set mostRows(rows: number) {
+    this.#buckets.mostRows = rows
   }
 
   /** The limits of a bucket, or of all, are no longer what they were. */

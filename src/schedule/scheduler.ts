@@ -2,9 +2,9 @@ import type { InferenceError } from '../errors.ts'
 import { type Clock, InFlight, type KeepAlive } from '../base/clock.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import { InstanceSet, type Instance } from './instance-set.ts'
-import type { ModelMetadata } from '../tensor/metadata.ts'
+import { defaultMaxBatchSize, mostInlineRows, type ModelMetadata } from '../tensor/metadata.ts'
 import { RequestQueue, type QueueOwner } from './request-queue.ts'
-import { changedInput } from '../request/feeds.ts'
+import { changedInput, lengthsOfOneRow } from '../request/feeds.ts'
 import {
   type InferRequest,
   type QueueExit,
@@ -101,6 +101,10 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #divides: boolean
   #formed = 0
   #runs = 0
+  /** Whether runs on the application's thread may have up to {@link mostInlineRows}. */
+  readonly #mayJoinInline: boolean
+  /** By input, for {@link changedInput}. */
+  readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
   readonly #isUntimed: boolean
   /** The last reading of the clock for calls, and for how many more it serves. */
@@ -123,6 +127,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
+    this.#lengthsOfOneRow = lengthsOfOneRow(joining.stacked)
     this.padding = padding
     this.#divides = joining.stacked.outputs.some(({ rows }) => rows !== undefined)
     this.unpredictable = new UnpredictableOutputs(joining.shaped.needed, joining.stacked.outputs.length)
@@ -150,6 +155,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
       isCapped: config.autoTune !== null,
       isDivisible: config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
     })
+    const isDefault = config.maxBatchSize === undefined && config.defaultMaxBatchSize === undefined
+    this.#mayJoinInline = isDefault && limits.maxBatchSize === defaultMaxBatchSize && this.times.isFree
     this.#queue = new RequestQueue<InferRequest>(
       { ...limits, holdUntilQueued: config.holdUntilQueued },
       clock,
@@ -200,7 +207,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** When a call has come. Reading the clock takes as long as making the request. */
   #callMs(options: SubmitOptions): number {
     const isPlain = this.#isUntimed && options === this.joining.plainOptions
-    if (isPlain && this.#callsLeft > 0 && this.instances.offersSoon && this.observed.by.observer === null) {
+    if (isPlain && this.#callsLeft > 0 && this.instances.offersSoon) {
       this.#callsLeft--
       return this.#calledMs
     }
@@ -223,7 +230,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** A request waits to be sent; `full` when its bucket holds a full batch now. */
   #accepted(request: InferRequest, full: boolean, nowMs?: number): void {
     this.#update()
-    if (this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
+    if (this.#queue.hasAhead && this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
     // A full batch starts at once; otherwise calls of the same turn may still join.
     if (full) this.instances.offer()
     else this.instances.offerSoon(nowMs)
@@ -329,6 +336,16 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#callsLeft = 0
     this.instances.answered(nowMs)
     this.#update()
+  }
+
+  /**
+   * From now on batches run on the application's thread whose run takes `mostMs` at most, though others wait; 0 for none. They may be
+   * larger then.
+   */
+  inlineUpTo(mostMs: number): void {
+    if (!this.#mayJoinInline) return
+    const runMs = mostMs > 0 ? this.times.runTimes.presentMs('', mostInlineRows) : 0
+    this.#queue.mostRows = runMs > 0 && runMs <= mostMs ? mostInlineRows : 0
   }
 
   /** Batches are to have another size than before. */
@@ -508,7 +525,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #unchanged(requests: readonly InferRequest[]): readonly InferRequest[] {
     let refused = 0
     for (const request of requests) {
-      const error = changedInput(this.metadata, request)
+      const error = changedInput(this.metadata, this.#lengthsOfOneRow, request)
       if (error === null) continue
       refused++
       this.#queue.started([request])

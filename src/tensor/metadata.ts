@@ -145,7 +145,7 @@ export interface ModelMetadata {
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
   /** The execution providers that it asks for, in order of preference, and which of them its sessions have. */
   readonly executionProviders: readonly ModelProvider[]
-  /** Most rows in one run; 0 for a model whose requests are not joined. */
+  /** Most rows in one run, see `defaultMaxBatchSize` for those on the application's thread; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
   /** Whether rows of different requests share runs, and why. The object is another one when that changes. */
   readonly joining: RowJoining
@@ -153,6 +153,9 @@ export interface ModelMetadata {
 
 /** The batch size of a model with independent rows whose configuration names none. */
 export const defaultMaxBatchSize = 32
+
+/** The same of runs on the application's thread: no other thread could run half of the rows meanwhile. */
+export const mostInlineRows = 64
 
 /**
  * Splits what a session has into what can be served and what cannot; the carrier decides.

@@ -257,7 +257,8 @@ export function makeTensor(
   data: TensorData | string[],
   dims: readonly number[],
 ): Tensor | RawTensor {
-  if (isRawType(type)) return { type, dims, data: data as Uint8Array } as RawTensor
+  // Most are float32, and looking a type up takes a tenth of making the tensor.
+  if (type !== 'float32' && isRawType(type)) return { type, dims, data: data as Uint8Array } as RawTensor
   return new Tensor(type as 'float32', data as Float32Array, dims)
 }
 

@@ -146,6 +146,27 @@ describe.skipIf(version === undefined)(
       )
     })
 
+    it.each([
+      ['32, or 64 inline, by default', {}, 64],
+      ['as many as they may have', { maxBatchSize: 32 }, 32],
+      ['as many as they may have by default', { defaultMaxBatchSize: 32 }, 32],
+    ])('joins rows: %s', async (_, config, expected) => {
+      const engine = native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } })
+      const model = await load(engine, small.identity('float32'), config)
+      let most = 0
+      for (let round = 0; round < 200 && most < 64; round++) {
+        const rows = Array.from({ length: 100 }, (_, at) => Float32Array.of(at, round, 2, 3))
+        const answers = await Promise.all(rows.map((x) => model.infer({ x }, { report: true })))
+        answers.forEach(({ outputs, report }, at) => {
+          expect(outputs.y!.data).toEqual(rows[at])
+          expect(report.batchSize).toBeLessThanOrEqual(report.inline ? expected : 64)
+          most = Math.max(most, report.batchSize)
+        })
+      }
+      expect(most).toBe(expected)
+      expect(model.metadata.maxBatchSize).toBe(32)
+    })
+
     it('leaves the event loop its turns, however fast full batches follow from answers', async () => {
       const model = await load(
         native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }),

@@ -287,7 +287,7 @@ describe('a pipeline whose step has yet to learn whether its requests may share 
     ['says as before that they do not, once they may not', small.mixesRows, 0],
   ])('%s', async (_, modelOf, maxBatchSize) => {
     const go = holdChecks()
-    const engine = ownEngine()
+    const engine = ownEngine({ inline: false }) // which would run both parts of a request together
     const model = await engine.load('open', { path: await ortForm(modelOf('float32')) })
     await engine.loadPipeline('inner', { inputs: ['x'], steps: [step('open', 'x', 'y')], outputs: ['y'] })
     const pipeline = await engine.loadPipeline('outer', {

@@ -36,6 +36,34 @@ describe('enqueue', () => {
     for (const name of ['c', 'd']) add(name, { shape: 'one' })
     expect(take()).toEqual(['c', 'd'])
   })
+
+  it('joins more rows of fixed shapes while it is told to, those that wait already as well', () => {
+    const { batcher, add, take } = setup()
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
+    batcher.mostRows = 6
+    expect(batcher.hasFull).toBe(true)
+    expect(take()).toHaveLength(6)
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
+    batcher.mostRows = 0
+    expect([take(), take()]).toEqual([
+      ['a', 'b', 'c', 'd'],
+      ['e', 'f'],
+    ])
+    batcher.mostRows = 2
+    for (const name of ['a', 'b', 'c']) add(name)
+    expect(take()).toEqual(['a', 'b', 'c'])
+  })
+
+  it.each([
+    ['requests of other shapes', {}, 'x'],
+    ['sizes that are preferred', { preferredBatchSizes: [4] }, ''],
+    ['a queue delay', { maxQueueDelayMs: 1 }, ''],
+  ])('joins as many as ever with %s', (_, options, shape) => {
+    const { batcher, add, take } = setup(options)
+    batcher.mostRows = 6
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name, { shape })
+    expect(take()).toEqual(['a', 'b', 'c', 'd'])
+  })
 })
 
 describe('cancel', () => {

@@ -57,7 +57,8 @@ describe('inferMany', () => {
   })
 
   it('fills batches, whether items come at once or one by one', async () => {
-    const model = await identity()
+    // Inline runs may have more rows.
+    const model = await load(ownEngine({ inline: false }), small.identity('float32'))
     expect(await collect(model, count(1000))).toEqual(inOrder(1000))
     expect([largestBatch(model), model.stats().inferenceCount]).toEqual([32, 1000])
     expect(await collect(model, countSlowly(200))).toEqual(inOrder(200))

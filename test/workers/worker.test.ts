@@ -156,6 +156,7 @@ describe('a worker', () => {
       nextBatch: () => batches.shift() ?? null,
       started: () => {},
       finished: () => {},
+      inlineUpTo: () => {},
     })
     worker.join(source)
     await worker.start()
@@ -194,6 +195,7 @@ describe('a worker', () => {
       nextBatch: () => batches.shift() ?? null,
       started: () => {},
       finished: () => {},
+      inlineUpTo: () => {},
     })
     worker.join(source)
     await worker.start()
