@@ -12,8 +12,8 @@ import type { Trial, TrialResult } from '../trial.ts'
 
 const levels = [1, 8, 32, 64, 128, 256]
 const countedCallers = 64
-/** The batcher is at its best with large batches; zerohop has its default. */
-const maxBatchSize = { batcher: 64, native: 32 }
+/** The batcher is at its best with large batches; zerohop has its default, which is 32 on a worker. */
+const [batcherRows, defaultRows] = [64, 32]
 
 /** What else the machine does, and zerohop's targets there, relative to the batcher. */
 const machines = [
@@ -39,7 +39,13 @@ export const cost: Trial = {
       seconds,
     }
     const measure = (side: 'batcher' | 'native', concurrency: number, changes: Partial<ClosedLoop> = {}) =>
-      closedLoops({ ...base, side, maxBatchSize: maxBatchSize[side], concurrency, ...changes })
+      closedLoops({
+        ...base,
+        ...(side === 'batcher' && { maxBatchSize: batcherRows }),
+        side,
+        concurrency,
+        ...changes,
+      })
 
     const rows: Row[] = []
     const targets: TrialResult['targets'][number][] = []
@@ -107,7 +113,7 @@ export const cost: Trial = {
       ],
       numbers: machines.map(({ machine }) => numbersOf(rows.filter((each) => each.machine === machine))),
       settings: {
-        maxBatchSize,
+        maxBatchSize: { batcher: batcherRows, native: 'default' },
         intraOpNumThreads: 1,
         "the batcher's intraOpNumThreads, the faster of 1 and the default": batcherThreads,
         'what the busy process got of a core': busyShares,
@@ -162,8 +168,8 @@ function instructionRows(quick: boolean) {
   const requests = quick ? ([12_000, 24_000] as const) : ([32_000, 64_000] as const)
   const asked = { model: benchModel('mlp'), callers: countedCallers }
   const sides = [
-    ['batcher', maxBatchSize.batcher],
-    ['native, inline: false', maxBatchSize.native],
+    ['batcher', batcherRows],
+    ['native, inline: false', defaultRows],
   ] as const
   return sides.flatMap(([side, most]) =>
     instructionsPerRequest(side, { ...asked, maxBatchSize: most }, requests).map(

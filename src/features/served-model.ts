@@ -7,8 +7,7 @@ import type { ModelCounts } from '../observe/model-counts.ts'
 import type { RequestObservation } from '../observe/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import { IgnoredOptions } from '../request/ignored-options.ts'
-import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
-import type { Preparation } from '../request/participants.ts'
+import { InferRequest, type Answer, type ParsedFeeds, type PriorityLevel } from '../request/infer-request.ts'
 import type { Scheduler } from '../schedule/scheduler.ts'
 import { SplitRequest } from '../schedule/split-request.ts'
 import type { ScaleWatch } from '../models/scaling/scaling.ts'
@@ -49,6 +48,8 @@ export class ServedModel implements Target {
   readonly #images: ImageDecoding | null
   readonly #config: ResolvedConfig
   readonly #splitsOversized: boolean
+  /** Whether a call without options is one run of the feeds as they are. */
+  readonly #isPlain: boolean
   readonly #ignored: IgnoredOptions
 
   constructor(
@@ -67,6 +68,7 @@ export class ServedModel implements Target {
     this.#splitsOversized = config.splitOversized
     this.#ignored = ignored
     scheduler.decoding = this.#images = this.#imageDecoding()
+    this.#isPlain = this.#images === null && this.responses === null && !this.#splitsOversized
     this.#followJoining()
     scheduler.joining.onChange = () => {
       this.#followJoining()
@@ -103,15 +105,15 @@ export class ServedModel implements Target {
 
   infer(feeds: unknown, options?: InferOptions<string, boolean>): Promise<Answer> {
     try {
-      // Most calls, in a function that is small enough for V8 to compile it as one with what it calls.
-      if (options !== undefined || this.#images !== null) return this.#inferWith(feeds, options)
-      return this.#parseAndSubmit(feeds, this.scheduler.joining.plainOptions)
+      // Most calls, by functions that are small enough for V8 to compile them as one.
+      if (options !== undefined || !this.#isPlain) return this.#inferWith(feeds, options)
+      const { joining, levels } = this.scheduler
+      return this.#submitPlain(this.parser.parse(feeds), joining.plainOptions, levels.of(undefined))
     } catch (error) {
       return this.counts.refuse(error)
     }
   }
 
-  /** As {@link infer}, with options or encoded images. */
   #inferWith(feeds: unknown, options: InferOptions<string, boolean> | undefined): Promise<Answer> {
     const { joining, metadata } = this.scheduler
     const checked =
@@ -120,19 +122,13 @@ export class ServedModel implements Target {
         : checkInferOptions(options, metadata, joining.shaped.offered)
     if (checked.sequence !== undefined) return this.#inSequence(feeds, checked)
     const images = this.#images
-    if (images === null) return this.#parseAndSubmit(feeds, checked)
-    if (checked.signal?.aborted) return this.counts.refuse(checked.signal.reason, checked.signal)
-    const encoded = images.read(feeds)
-    if (encoded === null) return this.#parseAndSubmit(feeds, checked)
-    return this.#parseAndSubmit(encoded.feeds, checked, encoded.preparation)
-  }
-
-  #parseAndSubmit(feeds: unknown, options: CheckedOptions, preparation?: Preparation): Promise<Answer> {
-    const maxRows =
-      (options.splitOversized ?? this.#splitsOversized) ? this.scheduler.joining.metadata.maxBatchSize : 0
-    const read = this.parser.parse(feeds, maxRows > 0)
-    const parsed = preparation === undefined ? read : { ...read, preparation }
-    return this.#submit(parsed, options, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
+    if (images !== null && checked.signal?.aborted)
+      return this.counts.refuse(checked.signal.reason, checked.signal)
+    const encoded = images === null ? null : images.read(feeds)
+    const maxRows = (checked.splitOversized ?? this.#splitsOversized) ? joining.metadata.maxBatchSize : 0
+    const read = this.parser.parse(encoded === null ? feeds : encoded.feeds, maxRows > 0)
+    const parsed = encoded === null ? read : { ...read, preparation: encoded.preparation }
+    return this.#submit(parsed, checked, maxRows > 0 && !parsed.whole ? maxRows : Infinity)
   }
 
   /**
@@ -169,38 +165,47 @@ export class ServedModel implements Target {
   }
 
   #inSequence(feeds: unknown, checked: CheckedOptions): Promise<Answer> {
-    const { levels, metadata } = this.scheduler
-    this.#ignored.look(levels, levels.of(checked.priority), checked.priority, checked.timeoutMs)
-    if (this.sequences === null) throw noSequences(metadata.name, this)
+    this.#levelOf(checked)
+    if (this.sequences === null) throw noSequences(this.scheduler.metadata.name, this)
     return this.sequences.infer(feeds, checked, checked.sequence!)
   }
 
   #submit(parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
-    const { scheduler, responses } = this
-    const { levels, joining, metadata } = scheduler
-    const level = levels.of(options.priority)
-    if (options !== joining.plainOptions)
-      this.#ignored.look(levels, level, options.priority, options.timeoutMs)
-    if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
+    const level = this.#levelOf(options)
+    if (this.responses !== null) return this.responses.infer({ feeds: parsed, maxRows, level, options })
+    if (parsed.rows <= maxRows) return this.#submitPlain(parsed, options, level)
+    const { metadata } = this.scheduler
+    return new Promise((resolve, reject) =>
+      this.#begin(new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject), options),
+    )
+  }
+
+  #submitPlain(parsed: ParsedFeeds, options: CheckedOptions, level: PriorityLevel): Promise<Answer> {
     let resolve!: (answer: Answer) => void
     let reject!: (reason: unknown) => void
     const answer = new Promise<Answer>((onAnswer, onFailure) => {
       resolve = onAnswer
       reject = onFailure
     })
-    const request =
-      parsed.rows > maxRows
-        ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
-        : new InferRequest(parsed, level, options, resolve, reject)
-    request.isCall = true
-    const { observed, clock } = scheduler
-    if (observed.by.observer === null) scheduler.submit(request, options)
-    else {
-      const nowMs = clock.nowMs()
-      observed.begun(request, options, nowMs)
-      scheduler.submit(request, options, nowMs)
-    }
+    this.#begin(new InferRequest(parsed, level, options, resolve, reject), options)
     return answer
+  }
+
+  #begin(request: InferRequest, options: CheckedOptions): void {
+    request.isCall = true
+    const { scheduler } = this
+    if (scheduler.observed.by.observer === null) return scheduler.submit(request, options)
+    const nowMs = scheduler.clock.nowMs()
+    scheduler.observed.begun(request, options, nowMs)
+    scheduler.submit(request, options, nowMs)
+  }
+
+  #levelOf(options: CheckedOptions): PriorityLevel {
+    const { levels, joining } = this.scheduler
+    const level = levels.of(options.priority)
+    if (options !== joining.plainOptions)
+      this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    return level
   }
 
   begin<Step extends BoundStep>(

@@ -129,10 +129,10 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      // Of their length at once: what is pushed to gets room for many.
-      const values = this.#places.length === 1 ? [this.#places[0]] : this.#places.slice()
-      const plain = filled === null && this.plain !== null ? this.plain.parse(feeds, values) : null
-      return plain ?? this.#parse(this.#values(feeds, filled, values), split, filled)
+      const values = this.#places.slice() // of their length at once: what is pushed to gets room for many
+      const plain = filled === null ? this.plain : null
+      const parsed = plain === null ? null : plain.parse(feeds, values)
+      return parsed ?? this.#parse(this.#values(feeds, filled, values), split, filled)
     } catch (error) {
       throw this.#unreadable(error)
     }

@@ -254,9 +254,13 @@ const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', '
 /** Where a batch is under way for less of the time there is little load, and the place does not matter. */
 const leastBusyShare = 0.2
 /** What the worker has to gain: it takes more processor time for a run. */
-const leastGain = 1.1
-/** How long a verdict holds: twice as long each time that it is confirmed. Another one counts when it comes twice in a row. */
+const leastGain = 1.03
+/**
+ * How long a verdict holds: twice as long each time that it is confirmed, after the first times, when code is still being compiled.
+ * Another one counts when it comes twice in a row.
+ */
 const firstHeldMs = 300
+const firstVerdicts = 3
 const mostHeldMs = 8000
 
 /** Where all batches of a model run: on the application's thread, or on the worker. */
@@ -275,6 +279,7 @@ class RunPlace {
   #heldMs = firstHeldMs / 2
   #heldUntilMs = 0
   #isDoubted = false
+  #verdicts = 0
   /** The phase of a comparison; -1 outside. */
   #phase = -1
   /** By how many rows a millisecond the worker is ahead in it. */
@@ -321,7 +326,8 @@ class RunPlace {
     this.#isDoubted = isOther && !this.#isDoubted
     this.#phase = this.#isDoubted ? 0 : -1 // once more, or over
     if (!this.#isDoubted) this.#verdict = found
-    this.#heldMs = isOther ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
+    const isFirst = isOther || ++this.#verdicts <= firstVerdicts
+    this.#heldMs = isFirst ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
     this.#heldUntilMs = nowMs + this.#heldMs
     this.#ahead = 0
   }

@@ -121,6 +121,10 @@ export class Buckets<E extends WaitingRequest> {
   }
 
   /** See `RequestQueue.mostRows`. */
+  get mostRows(): number {
+    return this.#mostRows
+  }
+
   set mostRows(rows: number) {
     if (rows === this.#mostRows) return
     this.#mostRows = rows

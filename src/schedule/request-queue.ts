@@ -270,6 +270,10 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /** Requests of fixed shapes share runs of up to so many rows, if those are more than without; 0 for as many as without. */
+  get mostRows(): number {
+    return this.#buckets.mostRows
+  }
+
   set mostRows(rows: number) {
     this.#buckets.mostRows = rows
   }

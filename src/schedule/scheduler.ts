@@ -344,7 +344,9 @@ export class Scheduler implements QueueOwner<InferRequest> {
    */
   inlineUpTo(mostMs: number): void {
     if (!this.#mayJoinInline) return
-    const runMs = mostMs > 0 ? this.times.runTimes.presentMs('', mostInlineRows) : 0
+    // Of what is run, as what is known of other sizes may be old: in proportion it takes longer than it will.
+    const rows = this.#queue.mostRows || defaultMaxBatchSize
+    const runMs = mostMs > 0 ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0
     this.#queue.mostRows = runMs > 0 && runMs <= mostMs ? mostInlineRows : 0
   }
 
