@@ -263,7 +263,7 @@ export interface EngineOptions {
    */
   executor?: ExecutorChoice
   /**
-   * With the native executor, the application's thread itself runs short batches, for at most half a millisecond at a
+   * With the native executor, the application's thread itself runs short batches, for at most a quarter of a millisecond at a
    * stretch. Under load it runs all batches of a model, or none: whichever gives more rows per second. `false`: all
    * batches run on workers. Default `{ maxUs: 200, loopShare: 0.9 }`.
    */

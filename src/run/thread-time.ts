@@ -334,7 +334,7 @@ class RunPlace {
 }
 
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
-const stretchMs = 0.5
+const stretchMs = 0.25
 
 /**
  * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here

@@ -208,7 +208,7 @@ export class InstanceSet implements Iterable<Instance> {
 }
 
 /** For how long one call may follow the other before the event loop has its turn, in milliseconds. */
-const stretchMs = 0.5
+const stretchMs = 0.25
 const resolved = Promise.resolve()
 
 /**

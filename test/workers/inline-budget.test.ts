@@ -27,18 +27,18 @@ it('allows runs of half that length while more waits, which this thread could se
   expect([0, 0.05, 0.051].map((runMs) => own.allows(runMs, source, true))).toEqual([false, true, false])
 })
 
-it('allows half a millisecond of runs at a stretch, then the share of the time that has passed', () => {
+it('allows a quarter of a millisecond of runs at a stretch, then the share of the time that has passed', () => {
   const { time, budget: own } = budget({ maxUs: 62.5, loopShare: 0.25 })
   let runs = 0
   for (; own.allows(0.0625, source); runs++) own.spent(0.0625, source)
-  expect(runs).toBe(8)
+  expect(runs).toBe(4)
   time.now += 0.1
   expect(own.allows(0.05, source)).toBe(true)
   own.spent(0.05, source)
   expect(own.allows(0.05, source)).toBe(false)
   time.now += 1000
   for (runs = 0; own.allows(0.0625, source); runs++) own.spent(0.0625, source)
-  expect(runs).toBe(8)
+  expect(runs).toBe(4)
 })
 
 it('is in debt for a run that took longer than was reckoned', () => {
@@ -99,12 +99,12 @@ it('allows no more than a stretch before the event loop has had its turn, whatev
     }
     return runs
   }
-  expect(stretch()).toBe(4)
+  expect(stretch()).toBe(2)
   time.now += 1000
   expect(own.allows(0.125, source)).toBe(false)
   expect(turns.length).toBe(1)
   turns.shift()!()
-  expect(stretch()).toBe(4)
+  expect(stretch()).toBe(2)
 })
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
@@ -229,7 +229,7 @@ it('gives each that waits for a turn a stretch of its own, one after the other',
     const dispatch = (): void => {
       while (!own.awaitsTurn(dispatch)) {
         served.push(worker)
-        own.spent(0.25, source)
+        own.spent(0.125, source)
       }
     }
     dispatch()

@@ -331,7 +331,7 @@ const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
 const clockLooks = 16
 
 /** For how long answers may follow each other before the event loop has its turn, in milliseconds. */
-const stretchMs = 0.5
+const stretchMs = 0.25
 
 /**
  * Brings what loops have done to their owners: one for the isolate, woken once for all that is done.
