@@ -161,8 +161,8 @@ export interface ModelOptions {
   maxBatchSize?: number
   /**
    * Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent; fewer if so many would
-   * take more than 256 MiB. Default 32. If it is left out as well, runs on the application's thread (`inline`) may join
-   * requests up to 64 rows.
+   * take more than 256 MiB. Default 32; up to 64 in runs on the application's thread (`inline`) if rows are proved
+   * independent.
    */
   defaultMaxBatchSize?: number
   /**

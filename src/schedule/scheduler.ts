@@ -101,8 +101,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #divides: boolean
   #formed = 0
   #runs = 0
-  /** Whether runs on the application's thread may have up to {@link mostInlineRows}. */
-  readonly #mayJoinInline: boolean
+  /** Whether those that are short have up to {@link mostInlineRows} rows. */
+  #joinsInline = false
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
@@ -155,8 +155,6 @@ export class Scheduler implements QueueOwner<InferRequest> {
       isCapped: config.autoTune !== null,
       isDivisible: config.sequence?.direct === undefined && config.levels.priorityLevels === 0,
     })
-    const isDefault = config.maxBatchSize === undefined && config.defaultMaxBatchSize === undefined
-    this.#mayJoinInline = isDefault && limits.maxBatchSize === defaultMaxBatchSize && this.times.isFree
     this.#queue = new RequestQueue<InferRequest>(
       { ...limits, holdUntilQueued: config.holdUntilQueued },
       clock,
@@ -166,6 +164,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     )
     const order = config.preserveOrdering ? new AnswerOrder() : null
     this.order = order
+    this.#joinsInline = this.#mayJoinInline()
     this.#answers = new Answers(joining, padding, this.counts, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
@@ -178,6 +177,21 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Joins requests, those that wait as well, by what is known of the model's rows now. */
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
+    this.#joinsInline = this.#mayJoinInline()
+    if (!this.#joinsInline) this.#queue.mostRows = 0
+  }
+
+  /** Whether runs on the application's thread may have more rows: no one has said how many, and it is not a check by running that has seen so many and no more. */
+  #mayJoinInline(): boolean {
+    const { maxBatchSize, defaultMaxBatchSize: byDefault } = this.#config
+    const isDefault = maxBatchSize === undefined && byDefault === undefined
+    const { metadata, largestBatch } = this.joining
+    return (
+      isDefault &&
+      largestBatch === defaultMaxBatchSize &&
+      metadata.joining.how === 'proved' &&
+      this.times.isFree
+    )
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -343,7 +357,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
    * larger then.
    */
   inlineUpTo(mostMs: number): void {
-    if (!this.#mayJoinInline) return
+    if (!this.#joinsInline) return
     // Of what is run, as what is known of other sizes may be old: in proportion it takes longer than it will.
     const rows = this.#queue.mostRows || defaultMaxBatchSize
     const runMs = mostMs > 0 ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0

@@ -4,6 +4,7 @@ import { NativeExecutor } from '../../src/run/executors/native/native-executor.t
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
+import { ortForm } from '../support/ort-form.ts'
 import { noise } from '../support/samples.ts'
 import { until } from '../support/until.ts'
 import * as networks from '../models/networks.ts'
@@ -150,9 +151,12 @@ describe.skipIf(version === undefined)(
       ['32, or 64 inline, by default', {}, 64],
       ['as many as they may have', { maxBatchSize: 32 }, 32],
       ['as many as they may have by default', { defaultMaxBatchSize: 32 }, 32],
+      ['as many as a check by running has seen, where the graph proves nothing', null, 32],
     ])('joins rows: %s', async (_, config, expected) => {
       const engine = native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } })
-      const model = await load(engine, small.identity('float32'), config)
+      const path = small.identity('float32')
+      const model = await load(engine, config === null ? await ortForm(path) : path, config ?? {})
+      await model.joiningKnown()
       let most = 0
       for (let round = 0; round < 200 && most < 64; round++) {
         const rows = Array.from({ length: 100 }, (_, at) => Float32Array.of(at, round, 2, 3))
