@@ -11,6 +11,7 @@ import {
   elementCount,
   isElementType,
   isPacked,
+  isTensorLike,
   lengthOf,
   storageLength,
   toStorage,
@@ -26,6 +27,9 @@ import type { Padding } from './padding.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts } from './split.ts'
 import { StructuredReader } from './structured-reader.ts'
+
+/** Stands for a value of the feeds that was not read. */
+const notRead = Symbol('not read')
 
 /** What a model's configuration says of its feeds. */
 interface FeedOptions {
@@ -62,7 +66,7 @@ export class FeedParser {
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
   readonly #plain: PlainFeeds | null
-  /** To be copied: one for each input. */
+  /** To be copied: {@link notRead} for each input. */
   readonly #places: readonly unknown[]
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
@@ -106,7 +110,7 @@ export class FeedParser {
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
     this.#plain = takesAsGiven ? PlainFeeds.of(metadata) : null
-    this.#places = this.#inputs.map(() => undefined)
+    this.#places = this.#inputs.map(() => notRead)
     this.#lengths = metadata.inputs.flatMap(({ shape }, input) =>
       [...shape.keys()]
         .filter((axis) => typeof shape[axis] === 'string' && axis !== this.#axes[input])
@@ -269,9 +273,11 @@ export class FeedParser {
       }
       // Of its own: every object has a `toString`.
       const given =
-        values[index] === undefined && Object.hasOwn(feeds, name)
-          ? (feeds as Record<string, unknown>)[name]
-          : values[index]
+        values[index] !== notRead
+          ? values[index]
+          : Object.hasOwn(feeds, name)
+            ? (feeds as Record<string, unknown>)[name]
+            : undefined
       const value = given === null && nullable ? undefined : given
       values[index] = value
       if (value !== undefined) present++
@@ -341,6 +347,18 @@ export class FeedParser {
   }
 }
 
+/** A tensor as it is now: another object than a `Tensor` may answer otherwise when it is read again. */
+function readOnce(value: unknown): unknown {
+  if (value instanceof Tensor || !isTensorLike(value)) return value
+  const { location, type, dims } = value
+  return {
+    location,
+    type,
+    dims: Array.isArray(dims) && dims.length <= mostDims ? dims.slice() : dims,
+    data: location === undefined || location === 'cpu' ? value.data : undefined,
+  }
+}
+
 /** An input of {@link PlainFeeds}. */
 interface PlainInput {
   readonly name: string
@@ -350,6 +368,8 @@ interface PlainInput {
   readonly rowElements: number
 }
 
+/** More are no tensor's, and not copied to be refused. */
+const mostDims = 64
 const hasOwn = Object.prototype.hasOwnProperty // in a loop over names V8 knows its answer, as it does not that of Object.hasOwn
 
 /** Feeds of a model of which each input is a tensor of a fixed shape, but for the number of rows. */
@@ -397,16 +417,18 @@ export class PlainFeeds {
    * read again.
    */
   parse(feeds: unknown, values: unknown[]): ParsedFeeds | null {
-    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds)) return null
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
+      return null
     const inputs = this.#inputs
-    const data = values.length === 1 ? values : values.slice()
+    let data: unknown[] | null = null
     let given = 0
     let rows = 0
-    // What a loop over the names of an object reads by its name costs V8 no search.
+    // In a loop over the names of an object V8 reads the value of each without a search.
     for (const name in feeds) {
       const index = inputs[given]?.name === name ? given : inputs.findIndex((input) => input.name === name)
       if (index === -1 || !hasOwn.call(feeds, name)) return null
-      const value = (values[index] = (feeds as Record<string, unknown>)[name])
+      const value = (values[index] = readOnce((feeds as Record<string, unknown>)[name]))
+      data ??= inputs.length === 1 ? [value] : values.slice()
       const own = rows === -1 ? 0 : this.#read(inputs[index]!, value, data, index)
       rows = own === 0 || (given > 0 && own !== rows) ? -1 : own
       given++
@@ -419,11 +441,10 @@ export class PlainFeeds {
   #read({ type, shape, rowElements }: PlainInput, value: unknown, data: unknown[], index: number): number {
     let rows = 1
     let own = value
-    // Another object than a `Tensor` may answer otherwise when it is read again.
-    if (value instanceof Tensor) {
+    if (value instanceof Tensor || isTensorLike(value)) {
       const { location, type: ownType, dims } = value
-      if (location !== 'cpu' || ownType !== type || !Array.isArray(dims) || dims.length !== shape.length)
-        return 0
+      if (location !== 'cpu' && location !== undefined) return 0
+      if (ownType !== type || !Array.isArray(dims) || dims.length !== shape.length) return 0
       const first = this.#maxBatchSize > 0 ? 1 : 0
       if (first === 1) rows = dims[0]!
       if (!Number.isSafeInteger(rows) || rows < 1 || rows > Math.max(1, this.#maxBatchSize)) return 0
@@ -492,6 +513,7 @@ export function lengthsOfOneRow({ inputs }: ModelMetadata): number[] {
 
 /** Elements of a typed array; without `dims`, of an input in which nothing but the rows is variable. */
 function lengthIn({ type, shape }: ValueMetadata, rows: number, dims: readonly number[] | undefined): number {
-  const own = dims ?? shape.map((dim) => (typeof dim === 'number' ? dim : rows))
-  return storageLength(type as ElementType, elementCount(own))
+  let elements = 1
+  for (const dim of dims ?? shape) elements *= typeof dim === 'number' ? dim : rows
+  return storageLength(type as ElementType, elements)
 }

@@ -34,8 +34,8 @@ export interface LineOf<Owner> {
 
 /**
  * A request as the scheduler sees it: plain data plus its place in the queue it waits in, which it knows itself so that
- * leaving the queue costs no search and no allocation. What few requests have is a property of the prototype until it is set:
- * most requests take half the memory and are made in half the time.
+ * leaving the queue costs no search and no allocation. A field that few requests have is read from
+ * the prototype until it is set, so most requests take half the memory and half the time to make.
  */
 export class WaitingRequest {
   /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
@@ -62,7 +62,7 @@ export class WaitingRequest {
 
   // Of the prototype:
 
-  /** Its place there. */
+  /** Its place in {@link expirySlot}. */
   declare expiryIndex: number
   /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
   declare delayed: boolean
@@ -184,8 +184,10 @@ export class InferRequest extends WaitingRequest {
     this.wanted = wanted
     this.#resolve = resolve
     this.#reject = reject
-    if (feeds.isPart !== undefined || feeds.leased !== undefined || feeds.preparation !== undefined)
-      this.#takeRare(feeds)
+    const { isPart, leased, preparation } = feeds
+    if (isPart !== undefined) this.isPart = isPart
+    if (leased !== undefined) this.leased = leased
+    if (preparation !== undefined) this.preparation = preparation
   }
 
   static {
@@ -200,12 +202,6 @@ export class InferRequest extends WaitingRequest {
       crashed: false,
       unlisten: null,
     } satisfies Partial<InferRequest>)
-  }
-
-  #takeRare({ isPart, leased, preparation }: ParsedFeeds): void {
-    this.isPart = isPart === true
-    this.leased = leased ?? null
-    this.preparation = preparation ?? null
   }
 
   /** Indices of the outputs wanted; `null` for all. */

@@ -23,6 +23,8 @@ export interface PreparedBatch {
   readonly inlineMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly isExclusive: boolean
+  /** Whether it has more rows than the worker may be given: it was formed to be inline. */
+  readonly isLarge: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
   /** See `Executor.submit`. */
@@ -293,6 +295,7 @@ export class ModelInstance implements Instance {
       runMs,
       inlineMs: slot.sessionMs || runMs,
       isExclusive: batch.isExclusive,
+      isLarge: rows > Math.max(1, scheduler.metadata.maxBatchSize) && !requests[0]!.whole,
       elsewhere: batch.limited || scheduler.times.divides,
       onSecond: slot.onSecond,
     }

@@ -256,11 +256,11 @@ const leastBusyShare = 0.2
 /** What the worker has to gain: it takes more processor time for a run. */
 const leastGain = 1.03
 /**
- * How long a verdict holds: twice as long each time that it is confirmed, after the first times, when code is still being compiled.
- * Another one counts when it comes twice in a row.
+ * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
+ * as long each time. Another one counts when it comes twice in a row.
  */
 const firstHeldMs = 300
-const firstVerdicts = 3
+const firstConfirmations = 3
 const mostHeldMs = 8000
 
 /** Where all batches of a model run: on the application's thread, or on the worker. */
@@ -276,10 +276,10 @@ class RunPlace {
   /** `null` for either, as there is little load or nothing to choose. */
   present: Place | null = null
   #verdict: Place = 'here'
-  #heldMs = firstHeldMs / 2
+  #heldMs = firstHeldMs
   #heldUntilMs = 0
   #isDoubted = false
-  #verdicts = 0
+  #confirmed = 0
   /** The phase of a comparison; -1 outside. */
   #phase = -1
   /** By how many rows a millisecond the worker is ahead in it. */
@@ -326,7 +326,7 @@ class RunPlace {
     this.#isDoubted = isOther && !this.#isDoubted
     this.#phase = this.#isDoubted ? 0 : -1 // once more, or over
     if (!this.#isDoubted) this.#verdict = found
-    const isFirst = isOther || ++this.#verdicts <= firstVerdicts
+    const isFirst = isOther || ++this.#confirmed <= firstConfirmations
     this.#heldMs = isFirst ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
     this.#heldUntilMs = nowMs + this.#heldMs
     this.#ahead = 0
@@ -397,20 +397,18 @@ export class InlineBudget<Source extends object = object> {
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
   allows(runMs: number, source: Source, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
-    if (runMs === 0 || runMs > (moreWaits ? this.mostMs(source, nowMs) : this.#maxMs)) return false
-    if (this.#places.get(source)?.present === 'elsewhere' || this.#isHeld(source, nowMs)) return false
-    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
-    this.#atMs = nowMs
-    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
-    if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
-    return true
+    return runMs > 0 && runMs <= this.mostMs(source, moreWaits, nowMs)
   }
 
-  /** The longest run of a source that is allowed while others wait, in milliseconds; 0 for none. */
-  mostMs(source: Source, nowMs = this.#clock.nowMs()): number {
+  /** The longest run of a source that is allowed now, in milliseconds; 0 for none. See {@link allows}. */
+  mostMs(source: Source, moreWaits: boolean, nowMs = this.#clock.nowMs()): number {
     const place = this.#places.get(source)?.present ?? null
-    if (place === 'elsewhere' || this.#isHeld(source, nowMs)) return 0
-    return place === 'here' ? this.#maxMs : this.#maxMs * shareWithOthers
+    if (place === 'elsewhere' || nowMs < (this.#heldUntilMs.get(source) ?? 0)) return 0
+    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
+    this.#atMs = nowMs
+    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return 0
+    if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
+    return moreWaits && place === null ? this.#maxMs * shareWithOthers : this.#maxMs
   }
 
   /** Charges a run that was allowed. */
@@ -448,9 +446,9 @@ export class InlineBudget<Source extends object = object> {
     return this.#places.get(source)?.present === 'here' && !this.#isHeld(source)
   }
 
-  #isHeld(source: Source, nowMs?: number): boolean {
+  #isHeld(source: Source): boolean {
     const untilMs = this.#heldUntilMs.get(source)
-    return untilMs !== undefined && (nowMs ?? this.#clock.nowMs()) < untilMs
+    return untilMs !== undefined && this.#clock.nowMs() < untilMs
   }
 
   /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */

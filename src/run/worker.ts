@@ -225,6 +225,8 @@ export class Worker {
       if (!isEmpty || this.#inline.awaitsTurn(this.#resume)) return false
     }
     if (idle && !isEmpty && source.nextIsAlone) return false
+    const isInline = idle && isEmpty && this.#inline !== null && source.mayBePlaced
+    source.inlineUpTo(isInline ? this.#inline!.mostMs(source, true) : 0)
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this instance's turn as soon as the worker is free; no batch of another may be prefetched before it.
     if (batch === 'when idle') return false
@@ -261,6 +263,7 @@ export class Worker {
       runMs,
       inlineMs,
       isExclusive,
+      isLarge,
       elsewhere,
       onSecond,
     }: PreparedBatch,
@@ -273,7 +276,7 @@ export class Worker {
       !isExclusive &&
       !elsewhere &&
       mailed === null &&
-      this.#inline?.allows(inlineMs, source, source.hasWaiting, preparedAtMs)
+      (isLarge || this.#inline?.allows(inlineMs, source, source.hasWaiting, preparedAtMs))
     if (here && executor.runHere!(slotId, layoutIndex, onSecond)) return
     try {
       executor.submit(slotId, layoutIndex, mailed, onSecond)
@@ -327,12 +330,8 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
-    if (this.#inline !== null) {
-      const { source } = done
-      const { mayBePlaced, use } = source
-      this.#inline.ran(source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
-      source.inlineUpTo(mayBePlaced ? this.#inline.mostMs(source, nowMs) : 0)
-    }
+    const { mayBePlaced, use } = done.source
+    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
     this.dispatch()
     return true
   }

@@ -264,7 +264,7 @@ function scatterRows(
       const dims = layout.outputs[index]!.dims.slice()
       dims[0] = rows
       const tensor = makeTensor(type as ElementType, data, dims)
-      // V8 remembers the names that were assigned at this place: with one model, it is always the same one.
+      // Here and not in `putValue`, as V8 keeps the names seen at each place in code: with one model and output it is one.
       if (name === '__proto__') putValue<OutputValue>(result, name, tensor)
       else result[name] = tensor
     }

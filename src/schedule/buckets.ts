@@ -120,13 +120,8 @@ export class Buckets<E extends WaitingRequest> {
     this.resize()
   }
 
-  /** See `RequestQueue.mostRows`. */
-  get mostRows(): number {
-    return this.#mostRows
-  }
-
-  set mostRows(rows: number) {
-    if (rows === this.#mostRows) return
+  /** See `RequestQueue.joinUpTo`. */
+  joinUpTo(rows: number): void {
     this.#mostRows = rows
     this.resize('')
   }
@@ -174,7 +169,7 @@ export class Buckets<E extends WaitingRequest> {
   #limitsOf(key: string): BatchLimits {
     let limits = this.#sizer?.limits(key) ?? this.#limits
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
-    // Not where a load is divided, or waits for the rest of it.
+    // Not while a load is divided or gathered: its limits say how.
     if (
       key === '' &&
       this.#mostRows > maxBatchSize &&

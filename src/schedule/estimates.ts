@@ -90,8 +90,8 @@ export class Estimator {
     return this.#division !== null && this.#division.divides
   }
 
-  /** Whether it decides by itself how many rows share a run. */
-  get isFree(): boolean {
+  /** Whether it may divide loads: the user has said nothing of the size of batches. */
+  get mayDivide(): boolean {
     return this.#division !== null
   }
 

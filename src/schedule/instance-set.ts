@@ -49,8 +49,9 @@ export class InstanceSet implements Iterable<Instance> {
   /** Called when an instance was added. */
   onAdded: () => void = () => {}
   readonly #followUps: FollowUps
-  /** Whether what waits is about to be offered, at the end of this turn of the event loop at the latest. */
-  offersSoon = false
+  /** The number of the turn of the event loop at whose end what waits is offered; 0 for none. */
+  turn = 0
+  #turns = 0
 
   constructor(clock: Clock) {
     this.#followUps = new FollowUps(clock)
@@ -118,13 +119,13 @@ export class InstanceSet implements Iterable<Instance> {
 
   /** Offers what waits once no more calls are expected soon: those that come until then may still join. `nowMs` where it is known. */
   offerSoon(nowMs?: number): void {
-    if (this.offersSoon) return
-    this.offersSoon = true
+    if (this.turn !== 0) return
+    this.turn = ++this.#turns
     this.#followUps.whenComplete(this.#offerNow, nowMs)
   }
 
   readonly #offerNow = (): void => {
-    this.offersSoon = false
+    this.turn = 0
     this.offer()
   }
 

@@ -5,6 +5,7 @@ import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   defaultMaxBatchSize,
+  mostInlineRows,
   checkBatchDimension,
   notStackable,
   type ModelMetadata,
@@ -108,6 +109,7 @@ export class Joining {
   readonly images: ReadonlyMap<string, ResolvedImageOptions> | null
   /** The options of a request that gives none. */
   readonly plainOptions: CheckedOptions
+  readonly #isDefault: boolean
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
@@ -156,6 +158,9 @@ export class Joining {
     this.images = imagesOf(name, config, this.shaped.shown.inputs, maxBatchSize > 0)
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
+    const mayBeInline = rowsByDefault({ ...config, defaultMaxBatchSize: mostInlineRows }, batched)
+    this.#isDefault =
+      !this.declared && config.defaultMaxBatchSize === undefined && mayBeInline === mostInlineRows
     this.#proof = proof
     const joining = initially(config, maxBatchSize, obstacle, proof, unproved)
     this.stacked = Object.freeze({
@@ -196,6 +201,20 @@ export class Joining {
   /** The model as its users see it. */
   get metadata(): ModelMetadata {
     return this.#metadata
+  }
+
+  /**
+   * Whether inline runs may have {@link mostInlineRows}: no one has said how many, they are small enough, none goes by message, and
+   * they are proved independent. A check by running has seen 32 rows at most.
+   */
+  get mayExceedDefault(): boolean {
+    const { maxBatchSize, inputs } = this.stacked
+    return (
+      this.#isDefault &&
+      maxBatchSize === defaultMaxBatchSize &&
+      this.#metadata.joining.how === 'proved' &&
+      inputs.every(({ type }) => isElementType(type) && type !== 'string')
+    )
   }
 
   /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */

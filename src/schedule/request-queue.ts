@@ -269,13 +269,9 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#alarm.clear()
   }
 
-  /** Requests of fixed shapes share runs of up to so many rows, if those are more than without; 0 for as many as without. */
-  get mostRows(): number {
-    return this.#buckets.mostRows
-  }
-
-  set mostRows(rows: number) {
-    this.#buckets.mostRows = rows
+  /** Has batches of requests of fixed shapes have up to so many rows, where that is more than `maxBatchSize`; 0 for `maxBatchSize`. */
+  joinUpTo(rows: number): void {
+    this.#buckets.joinUpTo(rows)
   }
 
   /** The limits of a bucket, or of all, are no longer what they were. */

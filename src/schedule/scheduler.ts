@@ -56,8 +56,10 @@ export interface ScheduledModel {
   gaveUp(reason: string): void
 }
 
-/** For so many calls of one turn of the event loop the clock is read once, where statistics alone need it. */
+/** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
+/** ... that follow each other so quickly that the last two readings were no further apart. */
+const quickMs = 0.1
 
 /** Deaths of workers in a row, over runs of this model, after which it is given up. */
 const maxDeaths = 3
@@ -103,12 +105,15 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #runs = 0
   /** Whether those that are short have up to {@link mostInlineRows} rows. */
   #joinsInline = false
+  /** As {@link RequestQueue.joinUpTo} was told. */
+  #mostRows = 0
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
   readonly #isUntimed: boolean
-  /** The last reading of the clock for calls, and for how many more it serves. */
+  /** The last reading of the clock for calls, in which turn it was, and for how many more calls of that turn it serves. */
   #calledMs = 0
+  #calledTurn = 0
   #callsLeft = 0
 
   constructor({
@@ -164,7 +169,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     )
     const order = config.preserveOrdering ? new AnswerOrder() : null
     this.order = order
-    this.#joinsInline = this.#mayJoinInline()
+    this.#joinsInline = joining.mayExceedDefault && this.times.mayDivide
     this.#answers = new Answers(joining, padding, this.counts, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
@@ -177,21 +182,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Joins requests, those that wait as well, by what is known of the model's rows now. */
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
-    this.#joinsInline = this.#mayJoinInline()
-    if (!this.#joinsInline) this.#queue.mostRows = 0
-  }
-
-  /** Whether runs on the application's thread may have more rows: no one has said how many, and it is not a check by running that has seen so many and no more. */
-  #mayJoinInline(): boolean {
-    const { maxBatchSize, defaultMaxBatchSize: byDefault } = this.#config
-    const isDefault = maxBatchSize === undefined && byDefault === undefined
-    const { metadata, largestBatch } = this.joining
-    return (
-      isDefault &&
-      largestBatch === defaultMaxBatchSize &&
-      metadata.joining.how === 'proved' &&
-      this.times.isFree
-    )
+    this.#joinsInline = this.joining.mayExceedDefault && this.times.mayDivide
+    if (!this.#joinsInline) this.#joinUpTo(0)
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -221,12 +213,15 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** When a call has come. Reading the clock takes as long as making the request. */
   #callMs(options: SubmitOptions): number {
     const isPlain = this.#isUntimed && options === this.joining.plainOptions
-    if (isPlain && this.#callsLeft > 0 && this.instances.offersSoon) {
+    const { turn } = this.instances
+    if (isPlain && this.#callsLeft > 0 && turn !== 0 && turn === this.#calledTurn) {
       this.#callsLeft--
       return this.#calledMs
     }
-    this.#callsLeft = callsPerReading - 1
-    return (this.#calledMs = this.clock.nowMs())
+    const nowMs = this.clock.nowMs()
+    this.#callsLeft = nowMs - this.#calledMs < quickMs ? callsPerReading - 1 : 0
+    this.#calledTurn = turn
+    return (this.#calledMs = nowMs)
   }
 
   /** Has a request wait for a batch that was submitted while it was held back. */
@@ -353,15 +348,22 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /**
-   * From now on batches run on the application's thread whose run takes `mostMs` at most, though others wait; 0 for none. They may be
-   * larger then.
+   * A run of up to `mostMs` milliseconds may be inline now, even while requests wait; 0 for none. Where {@link mostInlineRows} rows
+   * take no longer, the next batch may have so many.
    */
   inlineUpTo(mostMs: number): void {
     if (!this.#joinsInline) return
-    // Of what is run, as what is known of other sizes may be old: in proportion it takes longer than it will.
-    const rows = this.#queue.mostRows || defaultMaxBatchSize
-    const runMs = mostMs > 0 ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0
-    this.#queue.mostRows = runMs > 0 && runMs <= mostMs ? mostInlineRows : 0
+    // By the size in use, as what is known of other sizes may be old. In proportion to rows it is too long rather than too short.
+    const rows = this.#mostRows || defaultMaxBatchSize
+    // A run that may have to be stopped is the worker's, and leased rows are run where they were written, 32 at most.
+    const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
+    const runMs = isAllowed ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0
+    this.#joinUpTo(runMs > 0 && runMs <= mostMs ? mostInlineRows : 0)
+  }
+
+  #joinUpTo(rows: number): void {
+    if (rows !== this.#mostRows) this.#queue.joinUpTo(rows)
+    this.#mostRows = rows
   }
 
   /** Batches are to have another size than before. */

@@ -154,7 +154,7 @@ export interface ModelMetadata {
 /** The batch size of a model with independent rows whose configuration names none. */
 export const defaultMaxBatchSize = 32
 
-/** The same of runs on the application's thread: no other thread could run half of the rows meanwhile. */
+/** The same while runs are inline: no second thread could run half of the rows meanwhile. */
 export const mostInlineRows = 64
 
 /**
@@ -197,7 +197,7 @@ export function servable(
   return { inputs: inputs as readonly ValueMetadata[], outputs: served, unservableOutputs }
 }
 
-/** A name that V8 finds at once in feeds and answers: names of properties are one string each, those read from a file are not. */
+/** The name as V8's one copy of it: it finds properties of feeds and answers by that without comparing characters. */
 function propertyName(name: string): string {
   return Object.keys({ [name]: null })[0]!
 }

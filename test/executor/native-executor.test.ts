@@ -163,7 +163,7 @@ describe.skipIf(version === undefined)(
         const answers = await Promise.all(rows.map((x) => model.infer({ x }, { report: true })))
         answers.forEach(({ outputs, report }, at) => {
           expect(outputs.y!.data).toEqual(rows[at])
-          expect(report.batchSize).toBeLessThanOrEqual(report.inline ? expected : 64)
+          expect(report.batchSize).toBeLessThanOrEqual(report.inline ? expected : 32)
           most = Math.max(most, report.batchSize)
         })
       }

@@ -40,16 +40,16 @@ describe('enqueue', () => {
   it('joins more rows of fixed shapes while it is told to, those that wait already as well', () => {
     const { batcher, add, take } = setup()
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
-    batcher.mostRows = 6
+    batcher.joinUpTo(6)
     expect(batcher.hasFull).toBe(true)
     expect(take()).toHaveLength(6)
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
-    batcher.mostRows = 0
+    batcher.joinUpTo(0)
     expect([take(), take()]).toEqual([
       ['a', 'b', 'c', 'd'],
       ['e', 'f'],
     ])
-    batcher.mostRows = 2
+    batcher.joinUpTo(2)
     for (const name of ['a', 'b', 'c']) add(name)
     expect(take()).toEqual(['a', 'b', 'c'])
   })
@@ -60,7 +60,7 @@ describe('enqueue', () => {
     ['a queue delay', { maxQueueDelayMs: 1 }, ''],
   ])('joins as many as ever with %s', (_, options, shape) => {
     const { batcher, add, take } = setup(options)
-    batcher.mostRows = 6
+    batcher.joinUpTo(6)
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name, { shape })
     expect(take()).toEqual(['a', 'b', 'c', 'd'])
   })

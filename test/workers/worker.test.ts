@@ -39,7 +39,8 @@ function bench({ start = async () => {}, executor = {}, inline }: Bench) {
   return { clock, events, changed, worker: new Worker(threads, clock, changed) }
 }
 
-const instance = (members: Partial<ModelInstance>) => ({ weight: 1, ...members }) as unknown as ModelInstance
+const instance = (members: Partial<ModelInstance>) =>
+  ({ weight: 1, mayBePlaced: false, inlineUpTo: () => {}, ...members }) as unknown as ModelInstance
 
 const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   slotId: 0,
@@ -48,6 +49,7 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   mailed: null,
   runMs: 0,
   isExclusive: false,
+  isLarge: false,
   elsewhere: false,
   inlineMs: members.runMs ?? 0,
   onSecond: false,
@@ -130,6 +132,32 @@ describe('a worker', () => {
       expect(done).toEqual([elsewhere ? 'on its thread' : 'here'])
     },
   )
+
+  it.each([
+    ['a batch that was formed to be inline runs here, whatever is known of its time', true, ['here'], 0.1],
+    ['no larger one is formed where its place is not to be chosen', false, ['on its thread'], 0],
+  ])('%s', async (_, mayBePlaced, expected, mostMs) => {
+    const done: string[] = []
+    const { worker } = bench({
+      executor: {
+        submit: () => void done.push('on its thread'),
+        runHere: () => done.push('here') > 0,
+      },
+      inline: new InlineBudget(new FakeClock(1000), { maxUs: 200, loopShare: 1 }),
+    })
+    const told: number[] = []
+    const source = instance({
+      hasWaiting: true,
+      mayBePlaced,
+      inlineUpTo: (ms) => void told.push(ms),
+      nextBatch: (idle) => (idle ? batch({ runMs: 5, isLarge: mayBePlaced }) : null),
+    })
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(done).toEqual(expected)
+    expect(told).toEqual([mostMs, 0])
+  })
 
   it('runs a batch here by the session that was chosen for it, if it is short there', async () => {
     const done: unknown[] = []

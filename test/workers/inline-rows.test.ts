@@ -1,0 +1,84 @@
+import { expect, it } from 'vitest'
+import { KeepAlive } from '../../src/base/clock.ts'
+import type { ModelConfig } from '../../src/index.ts'
+import { noOptions } from '../../src/options/infer-options.ts'
+import { resolveConfig } from '../../src/options/model-config.ts'
+import { InferRequest } from '../../src/request/infer-request.ts'
+import { RunTimes } from '../../src/schedule/estimates.ts'
+import { Joining } from '../../src/schedule/joining.ts'
+import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
+import { Scheduler } from '../../src/schedule/scheduler.ts'
+import { FakeClock } from '../fake-clock.ts'
+
+const nothing = (): void => {}
+const proof = { rows: 'independent', node: null, reason: 'proved' } as const
+
+/** The queue of a model of rows `width` long, of which 32 take 0.1 ms and 64 take `ms64`, if they were ever run. */
+function queued({ config = {}, width = 4, type = 'float32', isProved = true, ms64 = 0 } = {}) {
+  const resolved = resolveConfig('m', { path: 'm.onnx', checkRows: false, ...config } as ModelConfig)
+  const value = (name: string) => ({ name, type: type as 'float32', shape: ['N', width] })
+  const joining = new Joining(
+    'm',
+    resolved,
+    { inputs: [value('x')], outputs: [value('y')], properties: null, unservableOutputs: [], executionProviders: [] },
+    isProved ? { proof } : {},
+  ) // prettier-ignore
+  const runTimes = new RunTimes()
+  for (let run = 0; run < 20; run++) {
+    if (ms64 > 0) runTimes.observe('', 64, ms64)
+    runTimes.observe('', 32, 0.1)
+  }
+  const observed = new ObservedRequests({ name: 'm', version: 1, metadata: joining.stacked, batching: null })
+  const scheduler = new Scheduler({
+    joining, observed, rowCheck: null, padding: null, costs: null, config: resolved, runTimes, instances: 1,
+    clock: new FakeClock(1000), keepAlive: new KeepAlive(), gaveUp: nothing,
+  }) // prettier-ignore
+  const data = [type === 'string' ? Array<string>(width).fill('') : new Float32Array(width)]
+  const feeds = { rows: 1, bucketKey: '', whole: false, data, dims: null }
+  const level = scheduler.levels.of(undefined)
+  /** Rows of the batch that is formed of a hundred requests when runs of up to `mostMs` may be inline. */
+  const rows = (mostMs: number): number => {
+    for (let count = 0; count < 100; count++)
+      scheduler.submit(new InferRequest(feeds, level, noOptions, nothing, nothing), noOptions)
+    scheduler.inlineUpTo(mostMs)
+    const batch = scheduler.nextBatch(true, 0)!
+    scheduler.rejectWaiting()
+    return batch.requests.length
+  }
+  return { rows, scheduler, joining }
+}
+
+it('are 64 as soon as twice the time of 32 is short enough, and 32 else', () => {
+  const { rows } = queued()
+  expect([0.2, 0.19, 0.2, 0, 1].map(rows)).toEqual([64, 32, 64, 32, 64])
+})
+
+it('are 32 again where 64 take longer than allowed', () => {
+  const { rows } = queued({ ms64: 0.3 })
+  expect([0.2, 0.2].map(rows)).toEqual([64, 32])
+})
+
+it.each([
+  ['maxBatchSize is given', { config: { maxBatchSize: 32 } }],
+  ['defaultMaxBatchSize is given', { config: { defaultMaxBatchSize: 32 } }],
+  ['rows are not proved independent', { config: { maxBatchSize: 32 }, isProved: false }],
+  ['64 rows would take more than 256 MiB', { width: 2 ** 20 }],
+  ['inputs go by message', { type: 'string' }],
+  ['runs may have to be stopped', { config: { maxRunMs: 1000 } }],
+  ['sizes are preferred', { config: { dynamicBatching: { preferredBatchSize: [32] } } }],
+  ['a latency is aimed at', { config: { latencyTargetMs: 1000 } }],
+])('are never more than 32 where %s', (_, of) => {
+  expect(queued(of).rows(1)).toBeLessThanOrEqual(32)
+})
+
+it('are never more than 32 once rows turn out to depend on each other, or are leased', () => {
+  const { rows, scheduler, joining } = queued()
+  expect(rows(1)).toBe(64)
+  scheduler.instances.rowBlocks = {} as never
+  expect(rows(1)).toBe(32)
+  scheduler.instances.rowBlocks = null
+  expect(rows(1)).toBe(64)
+  joining.onChange = () => scheduler.rejoin()
+  joining.refuted('y')
+  expect(rows(1)).toBe(1)
+})
