@@ -354,7 +354,7 @@ function readOnce(value: unknown): unknown {
   return {
     location,
     type,
-    dims: Array.isArray(dims) && dims.length <= mostDims ? dims.slice() : dims,
+    dims: Array.isArray(dims) ? dims.slice(0, 64) : dims, // more are refused, however many
     data: location === undefined || location === 'cpu' ? value.data : undefined,
   }
 }
@@ -368,8 +368,6 @@ interface PlainInput {
   readonly rowElements: number
 }
 
-/** More are no tensor's, and not copied to be refused. */
-const mostDims = 64
 const hasOwn = Object.prototype.hasOwnProperty // in a loop over names V8 knows its answer, as it does not that of Object.hasOwn
 
 /** Feeds of a model of which each input is a tensor of a fixed shape, but for the number of rows. */

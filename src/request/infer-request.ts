@@ -219,10 +219,6 @@ export class InferRequest extends WaitingRequest {
     return this.wanted.requestId
   }
 
-  get wantsReport(): boolean {
-    return this.wanted.report
-  }
-
   /** Where an output is to be written for the model that it goes to; `null` for memory of its own. */
   placeFor(_output: number): TensorData | null {
     return null

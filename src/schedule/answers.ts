@@ -122,7 +122,7 @@ export class Answers {
         else if (
           this.#succeed(
             request,
-            request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own,
+            request.wanted.report ? { outputs: own, report: this.#report(batch, request, position) } : own,
             begunAtMs,
             times,
           )

@@ -43,6 +43,9 @@ export interface EstimatedModel {
   readonly isDivisible?: boolean
 }
 
+/** For so long after the first run V8 compiles code: what is compared meanwhile is faster the later it is tried. */
+const compilingMs = 1000
+
 /** How long a model's requests take: what was seen, and what follows from it for the next ones. */
 export class Estimator {
   readonly throughput = new Throughput()
@@ -57,8 +60,10 @@ export class Estimator {
   readonly #weight: number
   readonly #arrivals = new ArrivalRate()
   #runs = 0
-  /** When a run ended that was too small to be divided; 0 for none since one that was not. */
+  /** When a run ended that was not to be divided; 0 for none since one that was. */
   #passedOverMs = 0
+  /** From when on loads may be divided. */
+  #dividesFromMs = 0
 
   constructor(
     runTimes: RunTimes,
@@ -130,7 +135,9 @@ export class Estimator {
     this.runTimes.safetyFactor.answered(requests, nowMs)
     const division = this.#division
     if (division !== null) {
-      if (!division.divides && (rows < division.leastRows || rows > this.#limits.maxBatchSize)) {
+      this.#dividesFromMs ||= nowMs + compilingMs
+      const isOfNoUse = rows < division.leastRows || rows > this.#limits.maxBatchSize
+      if (!division.divides && (isOfNoUse || nowMs < this.#dividesFromMs)) {
         this.#passedOverMs = nowMs
         return false
       }

@@ -82,7 +82,7 @@ export class SplitRequest extends InferRequest {
           model: this.#model,
           outputs: this.#described,
           rows: this.parts.map(({ rows }) => rows),
-          report: this.wantsReport,
+          report: this.wanted.report,
           requestId: this.requestId,
         }),
       }

@@ -216,9 +216,9 @@ describe('where all that is under way fits one batch', () => {
   const limits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
   const request = { bucketKey: '', deadlineAtMs: null }
 
-  /** Batches of 64, each taken half a millisecond after the one before it. */
-  function ran(times: Estimator, requests = [request, request]): boolean {
-    for (let run = 0; run < 100; run++) {
+  /** Batches of 64, each taken half a millisecond after the one before it; returns after how many ms they have another size. */
+  function ran(times: Estimator, requests = [request, request]): number | null {
+    for (let run = 0; run < 1100; run++) {
       const startMs = run + 0.5
       if (
         times.observe(
@@ -228,22 +228,22 @@ describe('where all that is under way fits one batch', () => {
           run + 1,
         )
       )
-        return true
+        return run
     }
-    return false
+    return null
   }
 
   it('batches are to have half of it', () => {
     const times = new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 })
     expect([times.sizer?.limits(''), times.divides]).toEqual([limits, false])
-    expect(ran(times)).toBe(true)
+    expect(ran(times)).toBeGreaterThan(1000) // while code is compiled, what is tried later is faster
     expect([times.sizer?.limits(''), times.divides]).toEqual([{ ...limits, preferredBatchSizes: [32] }, true])
   })
 
   it('it stays as it is where it is one request', () => {
     expect(
       ran(new Estimator(new RunTimes(), { limits, latencyTargetMs: 0, instances: 1, weight: 1 }), [request]),
-    ).toBe(false)
+    ).toBeNull()
   })
 
   it('it stays as it is where its requests have slots', () => {
@@ -266,7 +266,7 @@ describe('where all that is under way fits one batch', () => {
     ]
     ran(targeted)
     expect(targeted.sizer).toBe(targeted.target)
-    expect(ran(searched)).toBe(false)
+    expect(ran(searched)).toBeNull()
     expect(searched.sizer).toBe(searched.cap)
   })
 })

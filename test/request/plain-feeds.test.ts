@@ -115,6 +115,47 @@ describe('tensors of onnxruntime-common', () => {
     expect(() => new FeedParser(metadataOf([{ name: '0' }])).parse([given(1, 2)])).toThrow('feeds')
   })
 
+  it.each([
+    ['a name without a value', { other: undefined }, {}],
+    ['a name that is inherited', {}, { other: 1 }],
+  ])('are read as they are beside %s', (_, own, inherited) => {
+    const feeds = Object.assign(Object.create(inherited), { i0: given(2, 2) }, own)
+    expect(new FeedParser(metadataOf([{}])).parse(feeds)).toMatchObject({ rows: 2, data: [given(2, 2).data] })
+  })
+
+  it('of other copies of onnxruntime-common are plain as well, each property read once', () => {
+    const reads: string[] = []
+    const { type, dims, data } = given(2, 2)
+    const tensor = { location: 'cpu', type, dims, data }
+    const watched = new Proxy(tensor, {
+      get: (target, name: keyof typeof tensor) => {
+        reads.push(name)
+        return target[name]
+      },
+    })
+    const plain = PlainFeeds.of(metadataOf([{}]))!
+    expect(plain.parse({ i0: watched }, [undefined])).toMatchObject({ rows: 2, data: [data] })
+    expect(reads).toEqual(['location', 'type', 'dims', 'data'])
+  })
+
+  it('are refused whole where feeds are an array or a view, at once whatever its length', () => {
+    const parser = new FeedParser(metadataOf([{}]))
+    const view = Object.assign(new DataView(new ArrayBuffer(8)), { i0: given(1, 2) })
+    for (const feeds of [new Float32Array(2 ** 24), view, [given(1, 2)]])
+      expect(() => parser.parse(feeds)).toThrow('feeds')
+  })
+
+  it('are read once where there is nothing', () => {
+    let reads = 0
+    const feeds = {
+      get i0() {
+        return reads++ === 0 ? undefined : given(1, 2)
+      },
+    }
+    expect(() => new FeedParser(metadataOf([{}])).parse(feeds)).toThrow('i0')
+    expect(reads).toBe(1)
+  })
+
   it('may be properties that loops do not see', () => {
     const feeds = Object.defineProperty({}, 'i0', { value: given(1, 2) })
     expect(new FeedParser(metadataOf([{}])).parse(feeds).data).toEqual([given(1, 2).data])

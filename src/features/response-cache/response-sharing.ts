@@ -430,6 +430,6 @@ function reasonOfFailedRun(reason: unknown): RejectionReason {
 }
 
 /** Outputs in the form that a request asked for: with a report, or without. */
-function answerOf({ wantsReport }: InferRequest, outputs: AnyOutputs, report: () => BatchReport): Answer {
-  return wantsReport ? { outputs, report: report() } : outputs
+function answerOf({ wanted }: InferRequest, outputs: AnyOutputs, report: () => BatchReport): Answer {
+  return wanted.report ? { outputs, report: report() } : outputs
 }
