@@ -48,13 +48,7 @@ it('a chain of calls and answers is one, until it has held up the event loop for
   setImmediate(() => order.push('the event loop'))
   await turn()
   await turn()
-  expect(order).toEqual([
-    'call at 0',
-    'call at 0.125',
-    'the event loop',
-    'call at 0.25',
-    'call at 0.375',
-  ])
+  expect(order).toEqual(['call at 0', 'call at 0.125', 'the event loop', 'call at 0.25', 'call at 0.375'])
 })
 
 it("what comes once the promises after an answer have run is the event loop's again", async () => {
