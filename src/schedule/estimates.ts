@@ -44,7 +44,7 @@ export interface EstimatedModel {
 }
 
 /** For so long after the first run V8 compiles code: what is compared meanwhile is faster the later it is tried. */
-const compilingMs = 1000
+const compilingMs = 500
 
 /** How long a model's requests take: what was seen, and what follows from it for the next ones. */
 export class Estimator {
