@@ -10,6 +10,7 @@ import {
 import {
   elementCount,
   isElementType,
+  isOnCpu,
   isPacked,
   isTensorLike,
   lengthOf,
@@ -351,12 +352,8 @@ export class FeedParser {
 function readOnce(value: unknown): unknown {
   if (value instanceof Tensor || !isTensorLike(value)) return value
   const { location, type, dims } = value
-  return {
-    location,
-    type,
-    dims: Array.isArray(dims) ? dims.slice(0, 64) : dims, // more are refused, however many
-    data: location === undefined || location === 'cpu' ? value.data : undefined,
-  }
+  const ownDims = Array.isArray(dims) ? dims.slice(0, 64) : dims // more are refused, however many
+  return { location, type, dims: ownDims, data: isOnCpu(location) ? value.data : undefined }
 }
 
 /** An input of {@link PlainFeeds}. */
@@ -441,7 +438,7 @@ export class PlainFeeds {
     let own = value
     if (value instanceof Tensor || isTensorLike(value)) {
       const { location, type: ownType, dims } = value
-      if (location !== 'cpu' && location !== undefined) return 0
+      if (!isOnCpu(location)) return 0
       if (ownType !== type || !Array.isArray(dims) || dims.length !== shape.length) return 0
       const first = this.#maxBatchSize > 0 ? 1 : 0
       if (first === 1) rows = dims[0]!

@@ -4,6 +4,7 @@ import {
   elementCount,
   firstNonFinite,
   isEmptied,
+  isOnCpu,
   isPacked,
   isTensorLike,
   kindOf,
@@ -123,7 +124,7 @@ export class InputReader {
 
   #readTensor(tensor: TensorLike): GivenInput {
     const { location, type } = tensor
-    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
+    if (!isOnCpu(location)) {
       throw this.#invalid(
         'a tensor whose data is on the CPU',
         location === 'none' ? 'a disposed tensor' : `location '${location}'`,

@@ -206,6 +206,11 @@ export function isTensorLike(value: unknown): value is TensorLike {
   )
 }
 
+/** Whether the data of a tensor can be read where it says that it is; left out for a plain object. */
+export function isOnCpu(location: string | undefined): boolean {
+  return location === undefined || location === 'cpu' || location === 'cpu-pinned'
+}
+
 /** An input or output that travels by message. */
 export interface MailedTensor {
   readonly type: ElementType

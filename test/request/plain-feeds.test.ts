@@ -123,6 +123,24 @@ describe('tensors of onnxruntime-common', () => {
     expect(new FeedParser(metadataOf([{}])).parse(feeds)).toMatchObject({ rows: 2, data: [given(2, 2).data] })
   })
 
+  it.each(['cpu', 'cpu-pinned', undefined])('are read where they say that they are at %s', (location) => {
+    const { type, dims, data } = given(2, 2)
+    const tensor = { location, type, dims, data }
+    expect(new FeedParser(metadataOf([{}])).parse({ i0: tensor })).toMatchObject({ rows: 2, data: [data] })
+    const finite = new FeedParser(metadataOf([{}]), { finiteOnly: true })
+    expect(finite.parse({ i0: tensor })).toMatchObject({ rows: 2, data: [data] })
+  })
+
+  it('are refused where they are on a device, without a look at their data', () => {
+    const tensor = {
+      location: 'gpu-buffer', type: 'float32', dims: [1, 2],
+      get data(): never {
+        throw new Error('The data is not on CPU')
+      },
+    } // prettier-ignore
+    expect(() => new FeedParser(metadataOf([{}])).parse({ i0: tensor })).toThrow('on the CPU')
+  })
+
   it('of other copies of onnxruntime-common are plain as well, each property read once', () => {
     const reads: string[] = []
     const { type, dims, data } = given(2, 2)
