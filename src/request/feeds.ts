@@ -348,7 +348,7 @@ export class FeedParser {
   }
 }
 
-/** A tensor as it is now: another object than a `Tensor` may answer otherwise when it is read again. */
+/** Copies the properties of a tensor that is no `Tensor`: such an object may give other values the next time. */
 function readOnce(value: unknown): unknown {
   if (value instanceof Tensor || !isTensorLike(value)) return value
   const { location, type, dims } = value
@@ -367,7 +367,7 @@ interface PlainInput {
 
 const hasOwn = Object.prototype.hasOwnProperty // in a loop over names V8 knows its answer, as it does not that of Object.hasOwn
 
-/** Feeds of a model of which each input is a tensor of a fixed shape, but for the number of rows. */
+/** Feeds of a model whose inputs all have fixed shapes. Only the number of rows varies. */
 export class PlainFeeds {
   readonly #inputs: readonly PlainInput[]
   readonly #maxBatchSize: number

@@ -60,7 +60,7 @@ export class WaitingRequest {
   /** Where it is watched for its expiry; `null` when it is not. */
   expirySlot: ExpirySlot | null = null
 
-  // Of the prototype:
+  // On the prototype:
 
   /** Its place in {@link expirySlot}. */
   declare expiryIndex: number
@@ -149,7 +149,7 @@ export class InferRequest extends WaitingRequest {
   readonly #resolve: (answer: Answer) => void
   readonly #reject: (reason: unknown) => void
 
-  // Of the prototype:
+  // On the prototype:
 
   /** As of {@link ParsedFeeds}. */
   declare isPart: boolean

@@ -16,7 +16,7 @@ import {
 } from '../tensor/tensor.ts'
 import { arrayName, imageHint, rowsHint, shownDims } from './feed-words.ts'
 
-/** What was given for an input, each property read once: what is asked again could answer otherwise. */
+/** What a request gave for one input. Each property was read once, as an object may give another value the next time. */
 export interface GivenInput {
   /** A copy, checked against the input's shape; the batch dimension included. */
   readonly dims: readonly number[]

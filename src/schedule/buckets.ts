@@ -26,7 +26,8 @@ export class Buckets<E extends WaitingRequest> {
   #joinRequests: boolean
   /** The keys of those whose requests are joined; `null` for all. */
   #joined: { has(key: string): boolean } | null = null
-  #mostRows = 0
+  /** See `RequestQueue.joinUpTo`. */
+  mostRows = 0
 
   constructor(limits: BatchLimits, sizer: BatchSizer | null) {
     this.#limits = limits
@@ -122,7 +123,8 @@ export class Buckets<E extends WaitingRequest> {
 
   /** See `RequestQueue.joinUpTo`. */
   joinUpTo(rows: number): void {
-    this.#mostRows = rows
+    if (rows === this.mostRows) return
+    this.mostRows = rows
     this.resize('')
   }
 
@@ -172,11 +174,11 @@ export class Buckets<E extends WaitingRequest> {
     // Not while a load is divided or gathered: its limits say how.
     if (
       key === '' &&
-      this.#mostRows > maxBatchSize &&
+      this.mostRows > maxBatchSize &&
       preferredBatchSizes.length === 0 &&
       maxQueueDelayMs === 0
     )
-      limits = { ...limits, maxBatchSize: this.#mostRows }
+      limits = { ...limits, maxBatchSize: this.mostRows }
     return this.#joinRequests && !key.startsWith(aloneKey) && this.#joined?.has(key) !== false
       ? limits
       : { ...limits, joinRequests: false }

@@ -269,7 +269,12 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#alarm.clear()
   }
 
-  /** Has batches of requests of fixed shapes have up to so many rows, where that is more than `maxBatchSize`; 0 for `maxBatchSize`. */
+  /** As {@link joinUpTo} was told. */
+  get mostRows(): number {
+    return this.#buckets.mostRows
+  }
+
+  /** Lets batches of fixed-shape requests have up to `rows` rows, if that is more than `maxBatchSize`; 0 for `maxBatchSize`. */
   joinUpTo(rows: number): void {
     this.#buckets.joinUpTo(rows)
   }

@@ -58,7 +58,7 @@ export interface ScheduledModel {
 
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
-/** ... that follow each other so quickly that the last two readings were no further apart. */
+/** ... while the last two readings were less than this apart, in milliseconds. */
 const quickMs = 0.1
 
 /** Deaths of workers in a row, over runs of this model, after which it is given up. */
@@ -103,10 +103,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #divides: boolean
   #formed = 0
   #runs = 0
-  /** Whether those that are short have up to {@link mostInlineRows} rows. */
+  /** Whether inline runs may have up to {@link mostInlineRows} rows. */
   #joinsInline = false
-  /** As {@link RequestQueue.joinUpTo} was told. */
-  #mostRows = 0
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
@@ -183,7 +181,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
     this.#joinsInline = this.joining.mayExceedDefault && this.times.mayDivide
-    if (!this.#joinsInline) this.#joinUpTo(0)
+    if (!this.#joinsInline) this.#queue.joinUpTo(0)
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -353,17 +351,12 @@ export class Scheduler implements QueueOwner<InferRequest> {
    */
   inlineUpTo(mostMs: number): void {
     if (!this.#joinsInline) return
-    // By the size in use, as what is known of other sizes may be old. In proportion to rows it is too long rather than too short.
-    const rows = this.#mostRows || defaultMaxBatchSize
+    // Estimated from the size in use, as what is known of other sizes may be old. In proportion to rows that is never too short.
+    const rows = this.#queue.mostRows || defaultMaxBatchSize
     // A run that may have to be stopped is the worker's, and leased rows are run where they were written, 32 at most.
     const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
     const runMs = isAllowed ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0
-    this.#joinUpTo(runMs > 0 && runMs <= mostMs ? mostInlineRows : 0)
-  }
-
-  #joinUpTo(rows: number): void {
-    if (rows !== this.#mostRows) this.#queue.joinUpTo(rows)
-    this.#mostRows = rows
+    this.#queue.joinUpTo(runMs > 0 && runMs <= mostMs ? mostInlineRows : 0)
   }
 
   /** Batches are to have another size than before. */

@@ -197,7 +197,7 @@ export function servable(
   return { inputs: inputs as readonly ValueMetadata[], outputs: served, unservableOutputs }
 }
 
-/** The name as V8's one copy of it: it finds properties of feeds and answers by that without comparing characters. */
+/** The name as the string that V8 keeps for names of properties. It finds these without comparing characters. */
 function propertyName(name: string): string {
   return Object.keys({ [name]: null })[0]!
 }

@@ -206,7 +206,7 @@ export function isTensorLike(value: unknown): value is TensorLike {
   )
 }
 
-/** Whether the data of a tensor can be read where it says that it is; left out for a plain object. */
+/** Whether the data of a tensor can be read from here. A plain object has no location. */
 export function isOnCpu(location: string | undefined): boolean {
   return location === undefined || location === 'cpu' || location === 'cpu-pinned'
 }

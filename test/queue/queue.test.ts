@@ -37,7 +37,7 @@ describe('enqueue', () => {
     expect(take()).toEqual(['c', 'd'])
   })
 
-  it('joins more rows of fixed shapes while it is told to, those that wait already as well', () => {
+  it('forms larger batches of fixed shapes while it is told to, also from requests that wait already', () => {
     const { batcher, add, take } = setup()
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
     batcher.joinUpTo(6)

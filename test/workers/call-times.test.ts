@@ -11,7 +11,7 @@ async function called(config: Parameters<typeof Served.on>[3] = {}) {
   const house = await House.open(1)
   const { scheduler } = await Served.on(house, 'm', house.places, { maxBatchSize: 1024, ...config })
   const { current } = house.places[0]!.threads
-  /** Calls so many times, `everyMs`; returns how many microseconds after the first each was said to have come. */
+  /** Makes `times` calls, `everyMs` apart; returns when each was said to have come, in microseconds after the first. */
   const call = (times: number, everyMs: number, options: SubmitOptions = noOptions): number[] => {
     const sinceMs = house.clock.nowMs()
     const came: number[] = []
@@ -52,7 +52,7 @@ it('are read again in the next turn, and after each answer', async () => {
   expect(call(1, 0.01)).toEqual([0])
 })
 
-it('are read again where another than the call had what waits offered at the end of the turn', async () => {
+it('are read again when something else than a call began the turn', async () => {
   const { call, offerSoon, later } = await called()
   expect(call(3, 0.01)).toEqual([0, 10, 10])
   await settled()

@@ -13,7 +13,7 @@ import { FakeClock } from '../fake-clock.ts'
 const nothing = (): void => {}
 const proof = { rows: 'independent', node: null, reason: 'proved' } as const
 
-/** The queue of a model of rows `width` long, of which 32 take 0.1 ms and 64 take `ms64`, if they were ever run. */
+/** The queue of a model with rows of `width` elements. A run of 32 rows takes 0.1 ms; one of 64 takes `ms64`, or was never run if that is 0. */
 function queued({ config = {}, width = 4, type = 'float32', isProved = true, ms64 = 0 } = {}) {
   const resolved = resolveConfig('m', { path: 'm.onnx', checkRows: false, ...config } as ModelConfig)
   const value = (name: string) => ({ name, type: type as 'float32', shape: ['N', width] })

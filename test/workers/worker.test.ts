@@ -40,7 +40,15 @@ function bench({ start = async () => {}, executor = {}, inline }: Bench) {
 }
 
 const instance = (members: Partial<ModelInstance>) =>
-  ({ weight: 1, mayBePlaced: false, inlineUpTo: () => {}, ...members }) as unknown as ModelInstance
+  ({
+    weight: 1,
+    mayBePlaced: false,
+    prefetchedElsewhere: false,
+    inlineUpTo: () => {},
+    started: () => {},
+    finished: () => {},
+    ...members,
+  }) as unknown as ModelInstance
 
 const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   slotId: 0,
@@ -179,12 +187,7 @@ describe('a worker', () => {
     ]
     const source = instance({
       hasWaiting: false,
-      prefetchedElsewhere: false,
-      mayBePlaced: false,
       nextBatch: () => batches.shift() ?? null,
-      started: () => {},
-      finished: () => {},
-      inlineUpTo: () => {},
     })
     worker.join(source)
     await worker.start()
@@ -218,12 +221,7 @@ describe('a worker', () => {
     const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5, preparedAtMs: 1000 + slotId }))
     const source = instance({
       hasWaiting: true,
-      prefetchedElsewhere: false,
-      mayBePlaced: false,
       nextBatch: () => batches.shift() ?? null,
-      started: () => {},
-      finished: () => {},
-      inlineUpTo: () => {},
     })
     worker.join(source)
     await worker.start()
