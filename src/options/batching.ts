@@ -153,11 +153,11 @@ export interface BatchLimits {
    * Time at which the delay ends. Undefined if the user set the delay. Otherwise the delay is the engine's own, and no
    * request waits longer than half of its timeout for it.
    */
-  readonly delayEndsAtMs?: number
+  readonly delayEndsAtMs?: number | undefined
   /** False: every request is a batch of its own. */
   readonly joinRequests: boolean
   /** Undefined without `cost`. */
-  readonly cost?: CostLimits
+  readonly cost?: CostLimits | undefined
 }
 
 /** Limits of batches whose requests have a cost. */

@@ -232,7 +232,7 @@ export type ExecutorChoice = 'auto' | 'native' | 'binding'
 export interface InlineOptions {
   /**
    * Longest run, estimated from earlier runs, in microseconds; half of it while further requests wait, unless all batches
-   * of the model run inline. Default 200.
+   * of the model run inline. Default 300.
    */
   maxUs?: number
   /** Largest share of the thread's time spent in inline runs, up to 1. Default 0.9. */
@@ -240,7 +240,7 @@ export interface InlineOptions {
 }
 
 /** Defaults for inline runs. */
-export const defaultInline: Required<InlineOptions> = { maxUs: 200, loopShare: 0.9 }
+export const defaultInline: Required<InlineOptions> = { maxUs: 300, loopShare: 0.9 }
 
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
@@ -265,7 +265,7 @@ export interface EngineOptions {
   /**
    * With the native executor, the application's thread itself runs short batches, for at most a quarter of a millisecond at a
    * stretch. Under load it runs all batches of a model, or none: whichever gives more rows per second. `false`: all
-   * batches run on workers. Default `{ maxUs: 200, loopShare: 0.9 }`.
+   * batches run on workers. Default `{ maxUs: 300, loopShare: 0.9 }`.
    */
   inline?: false | InlineOptions
   /** Memory that carries tensors to the workers. Default `{}`. */

@@ -214,8 +214,12 @@ export function viewLayout(
         )
       : null,
   )
+  // Field by field: what a spread gives has now this and now that shape for V8, and every batch reads it.
   return {
-    ...layout,
+    inputs: layout.inputs,
+    outputs: layout.outputs,
+    byteLength: layout.byteLength,
+    inputDims: layout.inputDims,
     index,
     inputViews: layout.inputs.map((place, input) => view(inputs[input]!, place)),
     outputViews: layout.outputs.map((place, output) => view(outputs[output]!, place)),

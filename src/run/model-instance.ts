@@ -9,6 +9,7 @@ import type { Scheduler } from '../schedule/scheduler.ts'
 import { slotsFor, StagingSlot, type SlotSource } from './staging-slot.ts'
 import type { Clock } from '../base/clock.ts'
 import type { InstanceStatistics } from '../observe/model-statistics.ts'
+import { RunPlace } from './thread-time.ts'
 
 /** A batch that lies in its slot, ready to be run. */
 export interface PreparedBatch {
@@ -23,8 +24,6 @@ export interface PreparedBatch {
   readonly inlineMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly isExclusive: boolean
-  /** Whether it has more rows than the worker may be given: it was formed to be inline. */
-  readonly isLarge: boolean
   /** Whether only the worker may run it, not this thread: it may have to be stopped, or this thread has something to do meanwhile. */
   readonly elsewhere: boolean
   /** See `Executor.submit`. */
@@ -60,6 +59,8 @@ export class ModelInstance implements Instance {
   /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
   readonly use: InstanceUse
+  /** Where its batches run. */
+  readonly runPlace = new RunPlace()
   #onDrained: (() => void) | null = null
 
   constructor({ scheduler, name, session, weight, source, concurrency = 1 }: InstanceParts) {
@@ -83,10 +84,10 @@ export class ModelInstance implements Instance {
     return this.#scheduler.hasWaiting
   }
 
-  /** Whether it may be chosen where its batches run: it is the only one of its model, whose loads are not divided. */
+  /** Whether it may be chosen where its batches run: it is the only one of its model. */
   get mayBePlaced(): boolean {
     const { instances, times } = this.#scheduler
-    return instances.size === 1 && !times.divides && !times.hasQueueDelay
+    return instances.size === 1 && !times.hasQueueDelay
   }
 
   get nextIsAlone(): boolean {
@@ -101,9 +102,11 @@ export class ModelInstance implements Instance {
     this.worker.offer(this)
   }
 
-  /** See {@link Scheduler.inlineUpTo}. */
-  inlineUpTo(mostMs: number): void {
-    this.#scheduler.inlineUpTo(mostMs)
+  /** See {@link Scheduler.joinUpTo}. */
+  joinUpTo(mostMs: number, isInline: boolean): void {
+    let besideRows = isInline ? Infinity : 0
+    for (const { batch, rows } of this.#slots.values()) if (batch !== null) besideRows += rows
+    this.#scheduler.joinUpTo(mostMs, besideRows)
   }
 
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
@@ -193,6 +196,7 @@ export class ModelInstance implements Instance {
       inferStartMs,
       inferEndMs,
     }
+    this.#scheduler.times.place = this.runPlace.present
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
     this.#scheduler.finished({
@@ -295,7 +299,6 @@ export class ModelInstance implements Instance {
       runMs,
       inlineMs: slot.sessionMs || runMs,
       isExclusive: batch.isExclusive,
-      isLarge: rows > Math.max(1, scheduler.metadata.maxBatchSize) && !requests[0]!.whole,
       elsewhere: batch.limited || scheduler.times.divides,
       onSecond: slot.onSecond,
     }

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import type { Place } from '../schedule/load-division.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import type { InlineOptions } from '../options/engine-options.ts'
 import type { SecondFor } from '../options/session-options.ts'
@@ -34,7 +35,7 @@ export class WorkerTime {
   readonly #dispatched: DispatchedBatch[] = [] // the first of them runs
   #runBeganAtMs = 0
   #runEndsAtMs = 0
-  #behindMs = 0 // of what waits behind the run
+  #behindMs = -0 // of what waits behind the run; V8 has a double for it from the beginning, or all code that uses it would be compiled again
   #busyMs = 0
   #busyAtMs = 0
 
@@ -251,6 +252,8 @@ export class FairShare<T> {
 /** While two places are compared, batches run in one for so many milliseconds, then in the next. In this order, what changes slowly meets both alike. */
 const phaseMs = 15
 const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', 'elsewhere', 'here'] as const
+/** Half a comparison is enough where the other place gives less than so much of what it would have to. */
+const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the place does not matter. */
 const leastBusyShare = 0.2
 /** What the worker has to gain: it takes more processor time for a run. */
@@ -263,27 +266,26 @@ const firstHeldMs = 300
 const firstConfirmations = 3
 const mostHeldMs = 8000
 
-/** Where all batches of a model run: on the application's thread, or on the worker. */
-type Place = 'here' | 'elsewhere'
-
 /**
  * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
  * worker, beside what that thread does. A machine with a free core does more with both threads. On a busy one they wait for each
  * other's core, and one thread alone does up to twice as much. So both are tried, for a tenth of a second, and the rows of each are
  * counted.
  */
-class RunPlace {
+export class RunPlace {
   /** `null` for either, as there is little load or nothing to choose. */
   present: Place | null = null
+  /** Until when no batch is run here: a run took surprisingly long. */
+  elsewhereUntilMs = -Infinity
   #verdict: Place = 'here'
   #heldMs = firstHeldMs
-  #heldUntilMs = 0
+  #heldUntilMs = -Infinity
   #isDoubted = false
   #confirmed = 0
   /** The phase of a comparison; -1 outside. */
   #phase = -1
-  /** By how many rows a millisecond the worker is ahead in it. */
-  #ahead = 0
+  /** Rows per millisecond in the phases of it that are over, summed. */
+  readonly #sums = { here: -0, elsewhere: -0 }
   #sinceMs = 0
   #sinceRows = 0
   #busyMs = 0
@@ -308,7 +310,7 @@ class RunPlace {
     this.#busyMs = this.#shortRuns = 0
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs)
-    else if (nowMs >= this.#heldUntilMs) this.#phase = this.#ahead = 0
+    else if (nowMs >= this.#heldUntilMs) this.#phase = this.#sums.here = this.#sums.elsewhere = 0
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
 
@@ -319,9 +321,13 @@ class RunPlace {
   }
 
   #compare(rate: number, nowMs: number): void {
-    this.#ahead += phases[this.#phase] === 'here' ? -leastGain * rate : rate
-    if (++this.#phase < phases.length) return
-    const found = this.#ahead >= 0 ? 'elsewhere' : 'here'
+    const sums = this.#sums
+    sums[phases[this.#phase]!] += rate
+    const gain = sums.elsewhere / sums.here
+    const isClear = this.#verdict === 'here' ? gain < clearShare * leastGain : gain > leastGain / clearShare
+    const isOver = ++this.#phase === phases.length || (this.#phase === phases.length / 2 && isClear)
+    if (!isOver) return
+    const found = gain >= leastGain ? 'elsewhere' : 'here'
     const isOther = found !== this.#verdict
     this.#isDoubted = isOther && !this.#isDoubted
     this.#phase = this.#isDoubted ? 0 : -1 // once more, or over
@@ -329,9 +335,12 @@ class RunPlace {
     const isFirst = isOther || ++this.#confirmed <= firstConfirmations
     this.#heldMs = isFirst ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
     this.#heldUntilMs = nowMs + this.#heldMs
-    this.#ahead = 0
+    sums.here = sums.elsewhere = 0
   }
 }
+
+/** What runs batches here or elsewhere. */
+type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
 const stretchMs = 0.25
@@ -354,9 +363,10 @@ const readingMs = 5
  * Decides which batches the application's thread runs itself, because a run there takes less than a dispatch. An account
  * that fills with time, by the share of it that is allowed, and that runs are charged to.
  */
-export class InlineBudget<Source extends object = object> {
+export class InlineBudget {
   readonly #clock: Clock
-  readonly #maxMs: number
+  /** The longest run that is allowed, in milliseconds. */
+  readonly maxMs: number
   readonly #loopShare: number
   readonly #cpuMs: () => number
   #creditMs = stretchMs
@@ -367,9 +377,6 @@ export class InlineBudget<Source extends object = object> {
   #awaitsTurn = false
   #readAtMs = 0
   #readCpuMs = 0
-  /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
-  readonly #heldUntilMs = new WeakMap<Source, number>()
-  readonly #places = new WeakMap<Source, RunPlace>()
   /** Called when the event loop has had its turn. */
   readonly #resumed = new Set<() => void>()
 
@@ -384,7 +391,7 @@ export class InlineBudget<Source extends object = object> {
     onNextTurn = (then: () => void) => then(),
   ) {
     this.#clock = clock
-    this.#maxMs = maxUs / 1000
+    this.maxMs = maxUs / 1000
     this.#loopShare = loopShare
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
@@ -396,59 +403,45 @@ export class InlineBudget<Source extends object = object> {
    * @param runMs the estimate of the run; 0 when unknown.
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
-  allows(runMs: number, source: Source, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
+  allows(runMs: number, source: PlacedSource, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
     return runMs > 0 && runMs <= this.mostMs(source, moreWaits, nowMs)
   }
 
   /** The longest run of a source that is allowed now, in milliseconds; 0 for none. See {@link allows}. */
-  mostMs(source: Source, moreWaits: boolean, nowMs = this.#clock.nowMs()): number {
-    const place = this.#places.get(source)?.present ?? null
-    if (place === 'elsewhere' || nowMs < (this.#heldUntilMs.get(source) ?? 0)) return 0
+  mostMs({ runPlace }: PlacedSource, moreWaits: boolean, nowMs = this.#clock.nowMs()): number {
+    if (runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return 0
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
     if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return 0
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
-    return moreWaits && place === null ? this.#maxMs * shareWithOthers : this.#maxMs
+    return moreWaits && runPlace.present === null ? this.maxMs * shareWithOthers : this.maxMs
   }
 
   /** Charges a run that was allowed. */
-  spent(tookMs: number, source: Source): void {
+  spent(tookMs: number, { runPlace }: PlacedSource): void {
     this.#creditMs -= tookMs
     this.#stretches(tookMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
-    const heldMs = this.#heldUntilMs.has(source)
-      ? Math.max(leastHeldMs, heldTimes * tookMs)
-      : firstHeldTimes * tookMs
-    this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
+    const isFirst = runPlace.elsewhereUntilMs === -Infinity
+    const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
+    runPlace.elsewhereUntilMs = this.#clock.nowMs() + heldMs
+    runPlace.leave()
   }
 
   /**
    * Any batch of a source has been run, here or elsewhere.
    *
-   * @param rows that it has run so far; `null` where its place is not to be chosen.
    * @param occupiedMs from the moment at which the batch was the first on its thread until its end was known.
    */
   ran(
-    source: Source,
-    rows: number | null,
+    { mayBePlaced, use, runPlace }: PlacedSource & Pick<ModelInstance, 'mayBePlaced' | 'use'>,
     tookMs: number,
     occupiedMs: number,
     nowMs = this.#clock.nowMs(),
   ): void {
-    let place = this.#places.get(source)
-    if (place === undefined) this.#places.set(source, (place = new RunPlace()))
-    if (rows === null || this.#isHeld(source)) place.leave()
-    else place.ran(rows, tookMs <= this.#maxMs, occupiedMs, nowMs)
-  }
-
-  /** Whether all batches of a source are to be run here, one after the other. */
-  takesAll(source: Source): boolean {
-    return this.#places.get(source)?.present === 'here' && !this.#isHeld(source)
-  }
-
-  #isHeld(source: Source): boolean {
-    const untilMs = this.#heldUntilMs.get(source)
-    return untilMs !== undefined && this.#clock.nowMs() < untilMs
+    if (mayBePlaced && nowMs >= runPlace.elsewhereUntilMs)
+      runPlace.ran(use.rows, tookMs <= this.maxMs, occupiedMs, nowMs)
+    else runPlace.leave()
   }
 
   /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */

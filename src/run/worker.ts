@@ -220,13 +220,14 @@ export class Worker {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
-    if (this.#inline?.takesAll(source) && source.hasWaiting) {
-      // One batch after the other: what the worker has still comes first.
-      if (!isEmpty || this.#inline.awaitsTurn(this.#resume)) return false
-    }
+    // One batch after the other: what the worker has still comes first.
+    if (source.runPlace.present === 'here' && source.hasWaiting)
+      if (!isEmpty || this.#inline!.awaitsTurn(this.#resume)) return false
     if (idle && !isEmpty && source.nextIsAlone) return false
-    const isInline = idle && isEmpty && this.#inline !== null && source.mayBePlaced
-    source.inlineUpTo(isInline ? this.#inline!.mostMs(source, true) : 0)
+    const isElsewhere = source.runPlace.present === 'elsewhere'
+    const mayBeMore = source.mayBePlaced && this.#inline !== null && (isElsewhere || (idle && isEmpty))
+    const mostMs = isElsewhere ? this.#inline?.maxMs : this.#inline?.mostMs(source, true)
+    source.joinUpTo(mayBeMore ? mostMs! : 0, !isElsewhere)
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this instance's turn as soon as the worker is free; no batch of another may be prefetched before it.
     if (batch === 'when idle') return false
@@ -252,31 +253,17 @@ export class Worker {
     this.#forIdle.clear()
   }
 
-  #submit(
-    executor: Executor,
-    source: ModelInstance,
-    {
-      slotId,
-      preparedAtMs,
-      layoutIndex,
-      mailed,
-      runMs,
-      inlineMs,
-      isExclusive,
-      isLarge,
-      elsewhere,
-      onSecond,
-    }: PreparedBatch,
-  ): void {
+  #submit(executor: Executor, source: ModelInstance, batch: PreparedBatch): void {
+    const { slotId, preparedAtMs, layoutIndex, mailed, isExclusive, onSecond } = batch
     this.#tasks.isTurn = true
     const idle = this.time.dispatched.length === 0
-    this.time.given(source, slotId, runMs, isExclusive, preparedAtMs)
+    this.time.given(source, slotId, batch.runMs, isExclusive, preparedAtMs)
     const here =
       idle &&
       !isExclusive &&
-      !elsewhere &&
+      !batch.elsewhere &&
       mailed === null &&
-      (isLarge || this.#inline?.allows(inlineMs, source, source.hasWaiting, preparedAtMs))
+      this.#inline?.allows(batch.inlineMs, source, source.hasWaiting, preparedAtMs)
     if (here && executor.runHere!(slotId, layoutIndex, onSecond)) return
     try {
       executor.submit(slotId, layoutIndex, mailed, onSecond)
@@ -330,8 +317,7 @@ export class Worker {
     this.dispatch()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
-    const { mayBePlaced, use } = done.source
-    this.#inline?.ran(done.source, mayBePlaced ? use.rows : null, tookMs, occupiedMs, nowMs)
+    this.#inline?.ran(done.source, tookMs, occupiedMs, nowMs)
     this.dispatch()
     return true
   }

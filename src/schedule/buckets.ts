@@ -191,6 +191,15 @@ export class Buckets<E extends WaitingRequest> {
   }
 }
 
+/**
+ * The same limits as an object that V8 knows the shape of: a copy by spreading has another one for each place where it is made, and
+ * all code compiled for the former ones would be thrown away when a load is divided, say.
+ */
+function ofOneShape(limits: BatchLimits): BatchLimits {
+  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs, joinRequests, cost } = limits
+  return { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs, joinRequests, cost }
+}
+
 /** The requests that may share a batch, by line and within a line first come first served. */
 export class Bucket<E extends WaitingRequest> implements HeapItem {
   readonly key: string
@@ -219,7 +228,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
 
   constructor(key: string, limits: BatchLimits) {
     this.key = key
-    this.#limits = limits
+    this.#limits = ofOneShape(limits)
     this.fullRows = fullBatchRows(limits)
   }
 
@@ -229,7 +238,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   }
 
   set limits(limits: BatchLimits) {
-    this.#limits = limits
+    this.#limits = ofOneShape(limits)
     this.fullRows = fullBatchRows(limits)
   }
 

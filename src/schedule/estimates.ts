@@ -4,7 +4,7 @@ import { estimatedAnswerMs } from './answer-estimate.ts'
 import { aloneKey, type BatchLimits } from '../options/batching.ts'
 import { fullBatchRows } from './buckets.ts'
 import { ArrivalRate, BatchCap, type BatchSizer, LatencyTarget } from './batch-sizer.ts'
-import { LoadDivision } from './load-division.ts'
+import { LoadDivision, type Place } from './load-division.ts'
 
 /** Runs after which a latency target looks at its choice of batch size again. */
 const reviewEveryRuns = 8
@@ -105,6 +105,11 @@ export class Estimator {
     return this.#limits.maxQueueDelayMs > 0
   }
 
+  /** Where all its batches run at present; `null` where that is not chosen. */
+  set place(place: Place | null) {
+    if (this.#division !== null) this.#division.place = place
+  }
+
   /** How many instances the model has, 1 at least. */
   set instances(count: number) {
     if (this.target !== null) this.target.instances = count
@@ -137,7 +142,8 @@ export class Estimator {
     if (division !== null) {
       this.#dividesFromMs ||= nowMs + compilingMs
       const isOfNoUse = rows < division.leastRows || rows > this.#limits.maxBatchSize
-      if (!division.divides && (isOfNoUse || nowMs < this.#dividesFromMs)) {
+      const isTooEarly = division.place === null && nowMs < this.#dividesFromMs
+      if (!division.divides && (isOfNoUse || isTooEarly || division.place === 'here')) {
         this.#passedOverMs = nowMs
         return false
       }

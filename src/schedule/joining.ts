@@ -5,7 +5,7 @@ import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   defaultMaxBatchSize,
-  mostInlineRows,
+  mostShortRows,
   checkBatchDimension,
   notStackable,
   type ModelMetadata,
@@ -109,7 +109,8 @@ export class Joining {
   readonly images: ReadonlyMap<string, ResolvedImageOptions> | null
   /** The options of a request that gives none. */
   readonly plainOptions: CheckedOptions
-  readonly #isDefault: boolean
+  /** Most rows of short runs, if they may be more than others at all. */
+  readonly #shortRows: number
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
@@ -158,9 +159,10 @@ export class Joining {
     this.images = imagesOf(name, config, this.shaped.shown.inputs, maxBatchSize > 0)
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
-    const mayBeInline = rowsByDefault({ ...config, defaultMaxBatchSize: mostInlineRows }, batched)
-    this.#isDefault =
-      !this.declared && config.defaultMaxBatchSize === undefined && mayBeInline === mostInlineRows
+    const isDefault = !this.declared && config.defaultMaxBatchSize === undefined
+    this.#shortRows = isDefault
+      ? rowsByDefault({ ...config, defaultMaxBatchSize: mostShortRows }, batched)
+      : 0
     this.#proof = proof
     const joining = initially(config, maxBatchSize, obstacle, proof, unproved)
     this.stacked = Object.freeze({
@@ -204,17 +206,16 @@ export class Joining {
   }
 
   /**
-   * Whether inline runs may have {@link mostInlineRows}: no one has said how many, they are small enough, none goes by message, and
-   * they are proved independent. A check by running has seen 32 rows at most.
+   * Most rows of short runs, where these may be more than others: no one has said how many, none goes by message, and they are
+   * proved independent. A check by running has seen 32 rows at most. 0 where they may not.
    */
-  get mayExceedDefault(): boolean {
+  get shortRows(): number {
     const { maxBatchSize, inputs } = this.stacked
-    return (
-      this.#isDefault &&
+    const mayBeMore =
       maxBatchSize === defaultMaxBatchSize &&
       this.#metadata.joining.how === 'proved' &&
       inputs.every(({ type }) => isElementType(type) && type !== 'string')
-    )
+    return mayBeMore ? this.#shortRows : 0
   }
 
   /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */

@@ -25,6 +25,9 @@ const gatheringTimes = 3
 /** Loads are alike of which the smaller has at least this share of the other. */
 const similarShare = 0.75
 
+/** Where all batches of a model run: on the application's thread, or on the worker. */
+export type Place = 'here' | 'elsewhere'
+
 /** What was found of a load, and of those like it. */
 interface Verdict {
   /** By how much parts of it gave more. */
@@ -40,12 +43,17 @@ interface Verdict {
  * Where all that is under way fits one batch, as with 64 callers in turn and `maxBatchSize: 64`, one instance runs it and others have
  * nothing; and either a run or its answers and the calls that follow from them keep a thread busy, never both. In parts they overlap: one
  * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
+ *
+ * Where the place of short runs is chosen, parts are a matter of the place. On the application's thread they could not overlap; a load
+ * that goes to the worker is divided at once, as that is what the worker is for.
  */
 export class LoadDivision implements BatchSizer {
   /** Whether a load is divided at present, be it for a trial. A field, as it is asked for each batch; so is the next one. */
   divides = false
   /** Rows of the smallest load that may be divided. */
   leastRows = leastRows
+  /** Where runs are at present; `null` where that is not chosen. */
+  place: Place | null = null
   readonly #own: BatchLimits
   #limits: BatchLimits
   #instances = 1
@@ -61,14 +69,14 @@ export class LoadDivision implements BatchSizer {
   /** Of a load that is watched or gathered. */
   #runs = 0
   #lastRows = 0
-  #lastMs = 0
+  #lastMs = -Infinity
   /** In a row that say that the load is another one. */
   #otherRuns = 0
   /** By the number of instances and the size of the load: those that come and go in turn are not tried each time. */
   readonly #verdicts = new Map<string, Verdict>()
   #verdict = this.#verdictOf(2)
   /** When its comparison began. */
-  #beganMs = 0
+  #beganMs = -Infinity
 
   /** @param limits of the model. */
   constructor(limits: BatchLimits) {
@@ -124,6 +132,8 @@ export class LoadDivision implements BatchSizer {
     waitingRows: number,
     nowMs: number,
   ): boolean {
+    if (this.place === 'here') return this.divides && this.#asWhole()
+    const isPlaced = this.place !== null
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs
@@ -131,8 +141,11 @@ export class LoadDivision implements BatchSizer {
     const isLast = others === 0
     const isAll = isLast && requests > 1
     const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
-    if (this.#state === 'watching')
-      return this.#watch(isAll && !paused && rows >= this.leastRows ? rows : 0, idleMs, nowMs)
+    if (this.#state === 'watching') {
+      const load = isAll && !paused && rows >= this.leastRows ? rows : 0
+      return isPlaced ? this.#follow(load, takenAtMs, nowMs) : this.#watch(load, idleMs, nowMs)
+    }
+    if (isPlaced && this.#state === 'trying') this.#state = 'kept'
     if (this.#state === 'gathering') {
       if (isLast) return this.#asWhole()
       if (++this.#runs < agreeing) return false
@@ -149,7 +162,9 @@ export class LoadDivision implements BatchSizer {
         ? this.#asWhole()
         : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
-    const isOver = isTrial ? this.#isInVain(rows, nowMs) : !isOther && nowMs >= this.#verdict.heldUntilMs
+    const isOver = isTrial
+      ? this.#isInVain(rows, nowMs)
+      : !isOther && !isPlaced && nowMs >= this.#verdict.heldUntilMs
     if (!isOver) return false
     // Where nothing is left to be gathered, what comes next may be a single request, which waits for no other.
     return isLast ? this.#asWhole() : this.#gather(this.#load, [this.#load], nowMs)
@@ -185,6 +200,15 @@ export class LoadDivision implements BatchSizer {
     if (this.instances === 1 && idleShare < leastIdleShare) return false
     this.#verdict.wholeRate = rate
     return this.#divide('trying')
+  }
+
+  /** A load was one batch on the worker, to which all batches go at present; 0 for none. */
+  #follow(load: number, takenAtMs: number, nowMs: number): boolean {
+    if (load === 0) return false
+    this.#load = load
+    this.#verdict = this.#verdictOf(load)
+    this.#verdict.wholeRate ||= load / (nowMs - takenAtMs)
+    return this.#divide('kept')
   }
 
   #divide(state: 'trying' | 'kept'): true {
@@ -288,8 +312,8 @@ export class AttainedRate {
   readonly #rates: number[] = []
   #runs = 0
   #rows = 0
-  #sinceMs = 0
-  #windowMs = 0
+  #sinceMs = -Infinity
+  #windowMs = -Infinity
 
   /** When it began. */
   get sinceMs(): number {

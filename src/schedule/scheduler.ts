@@ -2,7 +2,7 @@ import type { InferenceError } from '../errors.ts'
 import { type Clock, InFlight, type KeepAlive } from '../base/clock.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import { InstanceSet, type Instance } from './instance-set.ts'
-import { defaultMaxBatchSize, mostInlineRows, type ModelMetadata } from '../tensor/metadata.ts'
+import { defaultMaxBatchSize, type ModelMetadata } from '../tensor/metadata.ts'
 import { RequestQueue, type QueueOwner } from './request-queue.ts'
 import { changedInput, lengthsOfOneRow } from '../request/feeds.ts'
 import {
@@ -103,8 +103,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   readonly #divides: boolean
   #formed = 0
   #runs = 0
-  /** Whether inline runs may have up to {@link mostInlineRows} rows. */
-  #joinsInline = false
+  /** Most rows of short runs, where these may have more than others; 0 where they may not. */
+  #shortRows = 0
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
@@ -167,7 +167,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     )
     const order = config.preserveOrdering ? new AnswerOrder() : null
     this.order = order
-    this.#joinsInline = joining.mayExceedDefault && this.times.mayDivide
+    this.#shortRows = this.times.mayDivide ? joining.shortRows : 0
     this.#answers = new Answers(joining, padding, this.counts, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
@@ -180,8 +180,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Joins requests, those that wait as well, by what is known of the model's rows now. */
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
-    this.#joinsInline = this.joining.mayExceedDefault && this.times.mayDivide
-    if (!this.#joinsInline) this.#queue.joinUpTo(0)
+    this.#shortRows = this.times.mayDivide ? this.joining.shortRows : 0
+    if (this.#shortRows === 0) this.#queue.joinUpTo(0)
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -346,17 +346,25 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /**
-   * A run of up to `mostMs` milliseconds may be inline now, even while requests wait; 0 for none. Where {@link mostInlineRows} rows
-   * take no longer, the next batch may have so many.
+   * The next batch may have twice as many rows as usual, or four or eight times, as long as its run takes no more than `mostMs`
+   * milliseconds; 0 for none.
+   *
+   * @param besideRows rows that are on the worker, for which the batch is: it gets half of all, so that these and what their answers
+   * bring overlap. `Infinity` for an inline run.
    */
-  inlineUpTo(mostMs: number): void {
-    if (!this.#joinsInline) return
-    // Estimated from the size in use, as what is known of other sizes may be old. In proportion to rows that is never too short.
-    const rows = this.#queue.mostRows || defaultMaxBatchSize
-    // A run that may have to be stopped is the worker's, and leased rows are run where they were written, 32 at most.
+  joinUpTo(mostMs: number, besideRows: number): void {
+    if (this.#shortRows === 0) return
+    // Leased rows are run where they were written, 32 at most, and of a run that may have to be stopped less is lost.
     const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
-    const runMs = isAllowed ? (this.times.runTimes.presentMs('', rows) * mostInlineRows) / rows : 0
-    this.#queue.joinUpTo(runMs > 0 && runMs <= mostMs ? mostInlineRows : 0)
+    const most = isAllowed ? Math.min(this.#shortRows, (this.#queue.rows + besideRows) / 2) : 0
+    let rows = 0
+    if (most >= 2 * defaultMaxBatchSize) {
+      // Estimated from the size in use, as what is known of other sizes may be old. In proportion to rows that is never too short.
+      const usedRows = this.#queue.mostRows || defaultMaxBatchSize
+      const rowMs = this.times.runTimes.presentMs('', usedRows) / usedRows || Infinity
+      for (let next = 2 * defaultMaxBatchSize; next <= most && next * rowMs <= mostMs; next *= 2) rows = next
+    }
+    this.#queue.joinUpTo(rows)
   }
 
   /** Batches are to have another size than before. */

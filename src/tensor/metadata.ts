@@ -154,8 +154,8 @@ export interface ModelMetadata {
 /** The batch size of a model with independent rows whose configuration names none. */
 export const defaultMaxBatchSize = 32
 
-/** The same while runs are inline: no second thread could run half of the rows meanwhile. */
-export const mostInlineRows = 64
+/** Of such a model, most rows of a run that takes a fraction of a millisecond: each run costs what many of its rows do. */
+export const mostShortRows = 256
 
 /**
  * Splits what a session has into what can be served and what cannot; the carrier decides.

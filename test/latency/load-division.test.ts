@@ -293,6 +293,45 @@ describe('a load that fits one batch', () => {
     )
   })
 
+  it('is run as a whole, and nothing is tried, while its runs are on the thread of its callers', () => {
+    load.division.place = 'here'
+    expect(load.until(5000)).toEqual([64])
+  })
+
+  it('is divided at once, and for as long, while all its runs are on the worker', () => {
+    load.division.place = 'elsewhere'
+    load.run()
+    load.run()
+    load.runMs = () => 0.2 // whether or not that gives more
+    expect(load.until(5000)).toEqual([32])
+    load.callers = 32
+    expect(load.until(5100).at(-1)).toBe(16)
+  })
+
+  it('is a whole again as soon as its runs come back to the thread of its callers, be it during a trial', () => {
+    load.division.place = 'elsewhere'
+    load.until(100)
+    load.division.place = 'here'
+    load.run()
+    expect(load.division.limits()).toBe(limits)
+    load.division.place = null
+    while (!load.division.divides) load.run()
+    load.division.place = 'here'
+    expect(load.run()).toBe(true)
+    expect(load.division.limits()).toBe(limits)
+  })
+
+  it('that was divided for its place is gathered and tried as others are once that is not chosen any more', () => {
+    load.division.place = 'elsewhere'
+    load.run()
+    load.run()
+    load.division.place = null
+    while (load.division.limits().maxQueueDelayMs === 0) load.run()
+    expect(load.division.limits().maxQueueDelayMs).toBeCloseTo(load.runMs(64), 3)
+    load.runMs = () => 0.2
+    expect(load.until(20_000).at(-1)).toBe(64)
+  })
+
   it('is halved anew once it has become smaller', () => {
     load.until(200)
     load.callers = 30

@@ -1,10 +1,16 @@
-import { expect, it, vi } from 'vitest'
-import type { ModelInstance } from '../../src/run/model-instance.ts'
-import { InlineBudget } from '../../src/run/thread-time.ts'
+import { beforeEach, expect, it, vi } from 'vitest'
+import type { InstanceUse } from '../../src/run/model-instance.ts'
+import { InlineBudget, RunPlace } from '../../src/run/thread-time.ts'
 
 const at = (nowMs: number) => ({ now: nowMs })
 
-const source = {} as ModelInstance
+/** What runs batches, as a budget sees it. */
+const placed = () => ({ mayBePlaced: true, use: { rows: 0 } as InstanceUse, runPlace: new RunPlace() })
+
+let source = placed()
+beforeEach(() => {
+  source = placed()
+})
 
 function budget(options: { maxUs: number; loopShare: number }) {
   const time = at(1000)
@@ -52,7 +58,6 @@ it('is in debt for a run that took longer than was reckoned', () => {
 
 it('allows none of a model for a second of which a run took surprisingly long, and for a minute when another does', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 1 })
-  const source = {} as ModelInstance
   own.spent(11, source)
   time.now += 1099
   expect(own.allows(0.05, source)).toBe(false)
@@ -61,7 +66,7 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   own.spent(11, source)
   time.now += 59_999
   expect(own.allows(0.05, source)).toBe(false)
-  expect(own.allows(0.05, {} as ModelInstance)).toBe(true)
+  expect(own.allows(0.05, placed())).toBe(true)
   time.now += 1
   expect(own.allows(0.05, source)).toBe(true)
 })
@@ -117,16 +122,16 @@ it('allows none with a share of 0 once the first stretch is used up', () => {
 /** A model that always has work: `rate` rows a millisecond, in batches of 32, by where they run. */
 function loaded(rate: { here: number; elsewhere: number }) {
   const { time, budget: own } = budget({ maxUs: 200, loopShare: 1 })
-  const source = {} as ModelInstance
-  let rows = 0
+  const source = placed()
   const run = (ms: number, busyShare = 0.9, runMs = 0.1): ('here' | 'elsewhere')[] => {
     const places: ('here' | 'elsewhere')[] = []
     for (const endMs = time.now + ms; time.now < endMs;) {
-      const place = own.takesAll(source) ? 'here' : 'elsewhere'
+      const place = source.runPlace.present ?? 'elsewhere'
       places.push(place)
       const tookMs = 32 / rate[place]
       time.now += tookMs
-      own.ran(source, (rows += 32), runMs, tookMs * busyShare)
+      source.use.rows += 32
+      own.ran(source, runMs, tookMs * busyShare)
     }
     return places
   }
@@ -141,20 +146,45 @@ it.each([
   ['on the worker, where that gives more', { here: 300, elsewhere: 400 }, 0],
 ])('runs all batches of a loaded model %s', (_, rate, expected) => {
   const { run, shareHere } = loaded(rate)
-  run(2700) // the first comparisons
+  run(2400) // the first comparisons
   expect(shareHere(run(500))).toBe(expected)
 })
 
 it('compares again soon, and after three times twice as late each time that the verdict is the same, up to eight seconds', () => {
   const { run, shareHere } = loaded({ here: 300, elsewhere: 150 })
-  run(140)
-  expect(shareHere(run(280))).toBe(1)
-  expect(shareHere(run(140))).toBeLessThan(0.9)
-  expect(shareHere(run(280))).toBeGreaterThan(0.95)
-  run(560)
-  expect(shareHere(run(560))).toBeGreaterThan(0.95)
+  run(80)
+  for (let comparison = 0; comparison < 3; comparison++) {
+    expect(shareHere(run(280))).toBe(1)
+    expect(shareHere(run(80))).toBeLessThan(0.9)
+  }
+  expect(shareHere(run(560))).toBe(1)
   run(20_000)
-  expect(shareHere(run(8000))).toBeGreaterThan(0.98)
+  const shareOfEightSeconds = shareHere(run(8000))
+  expect(shareOfEightSeconds).toBeGreaterThan(0.99)
+  expect(shareOfEightSeconds).toBeLessThan(1)
+})
+
+it('ends a comparison after half of it where the present place is clearly better, be it here or elsewhere', () => {
+  for (const [rate, there] of [
+    [{ here: 300, elsewhere: 260 }, 'elsewhere'],
+    [{ here: 300, elsewhere: 360 }, 'here'],
+  ] as const) {
+    const { source, run } = loaded(rate)
+    run(300) // two comparisons at most, until one is confirmed
+    const present = source.runPlace.present
+    while (source.runPlace.present === present) run(1)
+    let ms = 0
+    for (; source.runPlace.present === there || ms < 16; ms++) run(1)
+    expect(ms).toBeLessThan(50)
+  }
+})
+
+it('compares to the end where neither place is clearly better', () => {
+  const { source, run } = loaded({ here: 300, elsewhere: 290 })
+  run(300)
+  while (source.runPlace.present === 'here') run(1)
+  const places = Array.from({ length: 120 }, () => (run(1), source.runPlace.present))
+  expect(places.filter((place) => place === 'elsewhere').length).toBeGreaterThan(50)
 })
 
 it('moves when it has found twice in a row that the other place is better', () => {
@@ -162,7 +192,7 @@ it('moves when it has found twice in a row that the other place is better', () =
   const { run, shareHere } = loaded(rate)
   run(140)
   rate.elsewhere = 600
-  run(400) // what may have disturbed the comparison
+  run(370) // what may have disturbed the comparison
   rate.elsewhere = 150
   expect(shareHere(run(280))).toBeGreaterThan(0.5)
   rate.elsewhere = 600
@@ -176,9 +206,9 @@ it.each([
 ])('leaves the choice of the place where %s', (_, busyShare, runMs) => {
   const { own, source, run } = loaded({ here: 300, elsewhere: 150 })
   run(500)
-  expect(own.takesAll(source)).toBe(true)
+  expect(source.runPlace.present).toBe('here')
   run(40, busyShare, runMs)
-  expect(own.takesAll(source)).toBe(false)
+  expect(source.runPlace.present).toBe(null)
   expect(own.allows(0.1, source)).toBe(true)
 })
 
@@ -186,7 +216,8 @@ it('runs none of a model here that is better off on the worker', () => {
   const { own, source, run } = loaded({ here: 300, elsewhere: 600 })
   run(500)
   expect(own.allows(0.01, source)).toBe(false)
-  own.ran(source, null, 0.1, 0.1)
+  source.mayBePlaced = false
+  own.ran(source, 0.1, 0.1)
   expect(own.allows(0.01, source)).toBe(true)
 })
 

@@ -36,11 +36,11 @@ function queued({ config = {}, width = 4, type = 'float32', isProved = true, ms6
   const data = [type === 'string' ? Array<string>(width).fill('') : new Float32Array(width)]
   const feeds = { rows: 1, bucketKey: '', whole: false, data, dims: null }
   const level = scheduler.levels.of(undefined)
-  /** Rows of the batch that is formed of a hundred requests when runs of up to `mostMs` may be inline. */
-  const rows = (mostMs: number): number => {
-    for (let count = 0; count < 100; count++)
+  /** Rows of the batch that is formed of 300 requests when runs of up to `mostMs` may be inline. */
+  const rows = (mostMs: number, besideRows = Infinity): number => {
+    for (let count = 0; count < 300; count++)
       scheduler.submit(new InferRequest(feeds, level, noOptions, nothing, nothing), noOptions)
-    scheduler.inlineUpTo(mostMs)
+    scheduler.joinUpTo(mostMs, besideRows)
     const batch = scheduler.nextBatch(true, 0)!
     scheduler.rejectWaiting()
     return batch.requests.length
@@ -48,14 +48,28 @@ function queued({ config = {}, width = 4, type = 'float32', isProved = true, ms6
   return { rows, scheduler, joining }
 }
 
-it('are 64 as soon as twice the time of 32 is short enough, and 32 else', () => {
+it('are twice, four times or eight times as many as soon as so many times the time of 32 is short enough', () => {
   const { rows } = queued()
-  expect([0.2, 0.19, 0.2, 0, 1].map(rows)).toEqual([64, 32, 64, 32, 64])
+  expect([0.2, 0.19, 0.2, 0, 0.39, 0.4, 0.8, 10].map((ms) => rows(ms))).toEqual([
+    64, 32, 64, 32, 64, 128, 256, 256,
+  ])
 })
 
 it('are 32 again where 64 take longer than allowed', () => {
   const { rows } = queued({ ms64: 0.3 })
-  expect([0.2, 0.2].map(rows)).toEqual([64, 32])
+  expect([0.2, 0.2].map((ms) => rows(ms))).toEqual([64, 32])
+})
+
+it.each([
+  [0, 128],
+  [211, 128],
+  [212, 256],
+])('are half of all at most on the worker: beside %i and with 300 that wait, %i', (besideRows, expected) => {
+  expect(queued().rows(10, besideRows)).toBe(expected)
+})
+
+it('are as many as fit into 256 MiB', () => {
+  expect(queued({ width: 2 ** 18 }).rows(10)).toBe(128)
 })
 
 it.each([
@@ -73,11 +87,11 @@ it.each([
 
 it('are never more than 32 once rows turn out to depend on each other, or are leased', () => {
   const { rows, scheduler, joining } = queued()
-  expect(rows(1)).toBe(64)
+  expect(rows(0.2)).toBe(64)
   scheduler.instances.rowBlocks = {} as never
   expect(rows(1)).toBe(32)
   scheduler.instances.rowBlocks = null
-  expect(rows(1)).toBe(64)
+  expect(rows(0.2)).toBe(64)
   joining.onChange = () => scheduler.rejoin()
   joining.refuted('y')
   expect(rows(1)).toBe(1)

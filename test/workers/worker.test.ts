@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Executor, ExecutorEvents } from '../../src/run/executors/executor.ts'
-import { InlineBudget } from '../../src/run/thread-time.ts'
+import { InlineBudget, RunPlace } from '../../src/run/thread-time.ts'
 import type { ModelInstance, PreparedBatch } from '../../src/run/model-instance.ts'
 import { Worker } from '../../src/run/worker.ts'
 import type { ThreadSource } from '../../src/run/worker-threads.ts'
@@ -43,8 +43,9 @@ const instance = (members: Partial<ModelInstance>) =>
   ({
     weight: 1,
     mayBePlaced: false,
+    runPlace: new RunPlace(),
     prefetchedElsewhere: false,
-    inlineUpTo: () => {},
+    joinUpTo: () => {},
     started: () => {},
     finished: () => {},
     ...members,
@@ -57,7 +58,6 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   mailed: null,
   runMs: 0,
   isExclusive: false,
-  isLarge: false,
   elsewhere: false,
   inlineMs: members.runMs ?? 0,
   onSecond: false,
@@ -142,9 +142,37 @@ describe('a worker', () => {
   )
 
   it.each([
-    ['a batch that was formed to be inline runs here, whatever is known of its time', true, ['here'], 0.1],
-    ['no larger one is formed where its place is not to be chosen', false, ['on its thread'], 0],
-  ])('%s', async (_, mayBePlaced, expected, mostMs) => {
+    [
+      'longer runs are allowed here than others',
+      true,
+      null,
+      ['here'],
+      [
+        [0.1, true],
+        [0, true],
+      ],
+    ],
+    [
+      'none are longer where their place is not to be chosen',
+      false,
+      null,
+      ['here'],
+      [
+        [0, true],
+        [0, true],
+      ],
+    ],
+    [
+      'they may be as long on the thread to which all go',
+      true,
+      'elsewhere',
+      ['on its thread'],
+      [
+        [0.2, false],
+        [0.2, false],
+      ],
+    ],
+  ] as const)('%s', async (_, mayBePlaced, present, expected, joined) => {
     const done: string[] = []
     const { worker } = bench({
       executor: {
@@ -153,18 +181,20 @@ describe('a worker', () => {
       },
       inline: new InlineBudget(new FakeClock(1000), { maxUs: 200, loopShare: 1 }),
     })
-    const told: number[] = []
+    const told: (readonly [number, boolean])[] = []
+    const runPlace = Object.assign(new RunPlace(), { present })
     const source = instance({
       hasWaiting: true,
       mayBePlaced,
-      inlineUpTo: (ms) => void told.push(ms),
-      nextBatch: (idle) => (idle ? batch({ runMs: 5, isLarge: mayBePlaced }) : null),
+      runPlace,
+      joinUpTo: (ms, isInline) => void told.push([ms, isInline]),
+      nextBatch: (idle) => (idle ? batch({ runMs: 0.1 }) : null),
     })
     worker.join(source)
     await worker.start()
     worker.offer(source)
     expect(done).toEqual(expected)
-    expect(told).toEqual([mostMs, 0])
+    expect(told).toEqual(joined)
   })
 
   it('runs a batch here by the session that was chosen for it, if it is short there', async () => {
@@ -205,7 +235,6 @@ describe('a worker', () => {
     const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
       turns.push(then),
     )
-    vi.spyOn(budget, 'takesAll').mockReturnValue(true)
     const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.5, endMs: 1000.5, inline: true }
     const { events, worker } = bench({
       executor: {
@@ -221,6 +250,7 @@ describe('a worker', () => {
     const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5, preparedAtMs: 1000 + slotId }))
     const source = instance({
       hasWaiting: true,
+      runPlace: Object.assign(new RunPlace(), { present: 'here' as const, leave: () => {} }),
       nextBatch: () => batches.shift() ?? null,
     })
     worker.join(source)

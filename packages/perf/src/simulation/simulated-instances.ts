@@ -1,4 +1,4 @@
-import { type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs } from 'zerohop/internals'
+import { type Clock, expiresAtMs, FairShare, InlineBudget, leftOfRunMs, RunPlace } from 'zerohop/internals'
 import { Fifo } from './traffic.ts'
 import { costsOf } from './simulated-costs.ts'
 import { rowsOf, type SimulatedQueue, type SimulatedRequest } from './simulated-queue.ts'
@@ -29,7 +29,7 @@ export class SimulatedInstances {
   /** Queues with new or due requests that no idle instance has checked yet. */
   readonly #pending = new Set<SimulatedQueue>()
   readonly #context: InstancesContext
-  readonly #inline: InlineBudget<SimulatedInstance> | null
+  readonly #inline: InlineBudget | null
   #running = 0
   #formed = 0
 
@@ -295,6 +295,7 @@ interface Run {
 class SimulatedInstance {
   /** Whose turn it is among the models, as on the library's workers. */
   readonly turns = new FairShare<number>()
+  readonly runPlace = new RunPlace()
   running: Run | null = null
   behind: Run | null = null
   /** Ended runs that the application's thread was not notified of yet. */

@@ -357,7 +357,7 @@ describe('the runs of a recording', () => {
   it('of the application thread itself need no waking', () => {
     const arrivals = [at(0, { inline: true })]
     expect(runsOf(arrivals)[0]).toMatchObject({ handOverMs: null, wakeMs: null })
-    expect(inlineIn(arrivals)).toEqual({ maxUs: 200, loopShare: 0.9 })
+    expect(inlineIn(arrivals)).toEqual({ maxUs: 300, loopShare: 0.9 })
     expect(inlineIn([at(0, {})])).toBeNull()
   })
 
