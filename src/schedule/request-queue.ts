@@ -98,16 +98,17 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /**
-   * Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to
-   * dispatch at once.
+   * Adds a request, whose limits are set, to its level, which is not full. Returns true when with it its bucket holds a batch to
+   * dispatch at once. If there was one before, no instance had room for it.
    */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
+    const wasFull = this.#buckets.isFull(bucket)
     entry.enqueuedAtMs = nowMs
     this.#number(entry)
     this.#put(entry, bucket, 'last')
     this.#waitsOn(entry)
-    return this.#buckets.isReady(bucket)
+    return !wasFull && this.#buckets.isReady(bucket)
   }
 
   /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}, or {@link ready}. */
