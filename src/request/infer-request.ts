@@ -14,84 +14,13 @@ import {
   type RunAccount,
   type SequenceTurn,
 } from './participants.ts'
+import type { WaitingRequest } from './waiting-request.ts'
 
 /**
  * Why a request left the queue without reaching a batch: its timeout ran out, its deadline can no longer be met, its
  * caller withdrew it, or the queue was closed.
  */
 export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
-
-/** The requests that expire within one stretch of time, with holes where some have left. */
-export interface ExpirySlot {
-  entries: (WaitingRequest | null)[]
-  live: number
-}
-
-/** The line in which a request waits, as much of it as the request knows. */
-export interface LineOf<Owner> {
-  readonly owner: Owner
-}
-
-/**
- * A request as the scheduler sees it: plain data plus its place in the queue it waits in, which it knows itself so that
- * leaving the queue costs no search and no allocation. A field that few requests have is read from
- * the prototype until it is set, so most requests take half the memory and half the time to make.
- */
-export class WaitingRequest {
-  /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
-  readonly rows: number
-  /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */
-  bucketKey: string
-  readonly level: PriorityLevel
-  /** Where it waits; `null` before and after. */
-  line: LineOf<any> | null = null
-  /** Its place there; kept by the line. */
-  position = 0
-  /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
-  ahead = false
-  /** How many requests had come to its queue before it. */
-  came = 0
-  enqueuedAtMs = 0
-  // Not Infinity: an object of its own would be made to hold that number, for each request.
-  /** When its answer is of no use any more; `null` for never. */
-  deadlineAtMs: number | null = null
-  /** When the request gives up waiting; `null` for never. */
-  timeoutAtMs: number | null = null
-  /** Where it is watched for its expiry; `null` when it is not. */
-  expirySlot: ExpirySlot | null = null
-
-  // On the prototype:
-
-  /** Its place in {@link expirySlot}. */
-  declare expiryIndex: number
-  /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
-  declare delayed: boolean
-  /** Whether it may not be sent yet, as another has to go before or it is not {@link unready ready}: it waits still, in no line. */
-  declare held: boolean
-  /** Whether some of its inputs are still being made, as encoded images are. */
-  declare unready: boolean
-  /** When its inputs were there; `null` for as soon as it came. */
-  declare readyAtMs: number | null
-  /** What all of its rows cost, and how many requests had come before it, which the queue keeps; `null` where nothing is said of costs. */
-  declare cost: { readonly units: number; order: number } | null
-
-  constructor(rows: number, bucketKey: string, level: PriorityLevel) {
-    this.rows = rows
-    this.bucketKey = bucketKey
-    this.level = level
-  }
-
-  static {
-    Object.assign(WaitingRequest.prototype, {
-      expiryIndex: 0,
-      delayed: false,
-      held: false,
-      unready: false,
-      readyAtMs: null,
-      cost: null,
-    } satisfies Partial<WaitingRequest>)
-  }
-}
 
 /** When the queue must look at a request again, whatever else happens; `Infinity` for never. */
 export function expiresAtMs({ timeoutAtMs, deadlineAtMs }: WaitingRequest): number {
@@ -130,8 +59,25 @@ function outputMask(outputs: readonly number[]): number {
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
-/** One `infer()` on its way through the engine. It settles exactly once. */
-export class InferRequest extends WaitingRequest {
+/**
+ * One `infer()` on its way through the engine. It settles exactly once. A field that few requests have is read
+ * from the prototype until it is set, so most requests take half the memory and half the time to make. It has no base class, whose
+ * constructor V8 would call each time.
+ */
+export class InferRequest implements WaitingRequest {
+  // As of `WaitingRequest`; the others are on the prototype.
+  readonly rows: number
+  bucketKey: string
+  readonly level: PriorityLevel
+  line: WaitingRequest['line'] = null
+  position = 0
+  ahead = false
+  came = 0
+  enqueuedAtMs = 0
+  deadlineAtMs: number | null = null
+  timeoutAtMs: number | null = null
+  expirySlot: WaitingRequest['expirySlot'] = null
+
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
@@ -151,6 +97,12 @@ export class InferRequest extends WaitingRequest {
 
   // On the prototype:
 
+  declare expiryIndex: number
+  declare delayed: boolean
+  declare held: boolean
+  declare unready: boolean
+  declare readyAtMs: number | null
+  declare cost: WaitingRequest['cost']
   /** As of {@link ParsedFeeds}. */
   declare isPart: boolean
   /** The rows of a lease that it was made of, or that its images were decoded into; else `null`. */
@@ -177,7 +129,9 @@ export class InferRequest extends WaitingRequest {
     resolve: (answer: Answer) => void,
     reject: (reason: unknown) => void,
   ) {
-    super(feeds.rows, feeds.bucketKey, level)
+    this.rows = feeds.rows
+    this.bucketKey = feeds.bucketKey
+    this.level = level
     this.data = feeds.data
     this.dims = feeds.dims
     this.whole = feeds.whole
@@ -192,6 +146,12 @@ export class InferRequest extends WaitingRequest {
 
   static {
     Object.assign(InferRequest.prototype, {
+      expiryIndex: 0,
+      delayed: false,
+      held: false,
+      unready: false,
+      readyAtMs: null,
+      cost: null,
       isPart: false,
       leased: null,
       preparation: null,

@@ -103,8 +103,8 @@ export class ModelInstance implements Instance {
   }
 
   /** See {@link Scheduler.joinUpTo}. */
-  joinUpTo(mostMs: number, isInline: boolean): void {
-    let besideRows = isInline ? Infinity : 0
+  joinUpTo(mostMs: number): void {
+    let besideRows = this.runPlace.present === 'elsewhere' ? 0 : Infinity
     for (const { batch, rows } of this.#slots.values()) if (batch !== null) besideRows += rows
     this.#scheduler.joinUpTo(mostMs, besideRows)
   }

@@ -365,8 +365,7 @@ const readingMs = 5
  */
 export class InlineBudget {
   readonly #clock: Clock
-  /** The longest run that is allowed, in milliseconds. */
-  readonly maxMs: number
+  readonly #maxMs: number
   readonly #loopShare: number
   readonly #cpuMs: () => number
   #creditMs = stretchMs
@@ -391,7 +390,7 @@ export class InlineBudget {
     onNextTurn = (then: () => void) => then(),
   ) {
     this.#clock = clock
-    this.maxMs = maxUs / 1000
+    this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
@@ -403,18 +402,19 @@ export class InlineBudget {
    * @param runMs the estimate of the run; 0 when unknown.
    * @param moreWaits whether this thread has others to see to meanwhile, were the run dispatched.
    */
-  allows(runMs: number, source: PlacedSource, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
-    return runMs > 0 && runMs <= this.mostMs(source, moreWaits, nowMs)
-  }
-
-  /** The longest run of a source that is allowed now, in milliseconds; 0 for none. See {@link allows}. */
-  mostMs({ runPlace }: PlacedSource, moreWaits: boolean, nowMs = this.#clock.nowMs()): number {
-    if (runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return 0
+  allows(runMs: number, { runPlace }: PlacedSource, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
+    if (runMs <= 0 || runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
-    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return 0
+    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
-    return moreWaits && runPlace.present === null ? this.maxMs * shareWithOthers : this.maxMs
+    return runMs <= (moreWaits && runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs)
+  }
+
+  /** Up to which length runs of a source count as short while more waits, in milliseconds; 0 where one took surprisingly long. */
+  shortMs({ runPlace }: PlacedSource): number {
+    if (runPlace.elsewhereUntilMs > -Infinity) return 0
+    return runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs
   }
 
   /** Charges a run that was allowed. */
@@ -440,7 +440,7 @@ export class InlineBudget {
     nowMs = this.#clock.nowMs(),
   ): void {
     if (mayBePlaced && nowMs >= runPlace.elsewhereUntilMs)
-      runPlace.ran(use.rows, tookMs <= this.maxMs, occupiedMs, nowMs)
+      runPlace.ran(use.rows, tookMs <= this.#maxMs, occupiedMs, nowMs)
     else runPlace.leave()
   }
 

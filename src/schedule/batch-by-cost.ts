@@ -1,5 +1,5 @@
 import type { BatchReason, CostLimits } from '../options/batching.ts'
-import type { WaitingRequest } from '../request/infer-request.ts'
+import type { WaitingRequest } from '../request/waiting-request.ts'
 import type { WaitingLine } from './buckets.ts'
 
 /** Of what a batch is best made. */

@@ -1,6 +1,7 @@
 import { aloneKey, type BatchLimits, type BatchReason } from '../options/batching.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import { expiresAtMs, type LineOf, type WaitingRequest } from '../request/infer-request.ts'
+import { expiresAtMs } from '../request/infer-request.ts'
+import type { LineOf, WaitingRequest } from '../request/waiting-request.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import { chooseByCost, inServingOrder } from './batch-by-cost.ts'
 

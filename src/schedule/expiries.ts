@@ -1,5 +1,6 @@
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
-import { expiresAtMs, type ExpirySlot, type WaitingRequest } from '../request/infer-request.ts'
+import { expiresAtMs } from '../request/infer-request.ts'
+import type { ExpirySlot, WaitingRequest } from '../request/waiting-request.ts'
 
 /** Requests that expire within one interval. */
 class TimeSlot implements ExpirySlot, HeapItem {

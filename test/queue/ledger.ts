@@ -1,5 +1,6 @@
 import type { QueueOptions } from '../../src/schedule/request-queue.ts'
-import { WaitingRequest, type QueueExit, type PriorityLevel } from '../../src/request/infer-request.ts'
+import { type QueueExit, type PriorityLevel } from '../../src/request/infer-request.ts'
+import { WaitingRequest } from '../../src/request/waiting-request.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'
@@ -57,12 +58,14 @@ export class Ledger {
     request.fate = fate
   }
 
-  /** True when the lane of `request`, which it joins, now holds a full batch. */
+  /** True when the lane of `request`, which it joins, holds a full batch with it, and held none before. */
   arrived(request: LedgerRequest): boolean {
     const lane = this.#lane(request.bucketKey)
+    const holdsFull = () => lane.length > 0 && (!this.joinRequests || this.isFull(lane))
+    const wasFull = holdsFull()
     this.#insert(lane, request, true)
     request.limitAtMs = request.timeoutAtMs ?? Infinity
-    return !this.joinRequests || this.isFull(lane)
+    return !wasFull && holdsFull()
   }
 
   /** The oldest first, or what expires sooner; in a bucket that was served since, none counts as older than a second then. */

@@ -13,18 +13,19 @@ describe('enqueue', () => {
     expect(said).toEqual([false, false, true, true])
   })
 
-  it('says when a bucket holds a batch of the largest preferred size', () => {
+  it('says when with a request a bucket holds a batch of the largest preferred size, and no more while that waits', () => {
     const { batcher, clock, make } = setup({ maxBatchSize: 8, preferredBatchSizes: [1, 2] })
     const said = [1, 2, 3].map(() => batcher.enqueue(make('a'), clock.nowMs()))
-    expect(said).toEqual([false, true, true])
+    expect(said).toEqual([false, true, false])
   })
 
-  it('says so of every request once they do not join', () => {
+  it('says so of every request that waits alone once they do not join', () => {
     const { batcher, clock, make, take } = setup()
     batcher.enqueue(make('a'), clock.nowMs())
     batcher.stopJoining()
-    expect(batcher.enqueue(make('b'), clock.nowMs())).toBe(true)
+    expect(batcher.enqueue(make('b'), clock.nowMs())).toBe(false)
     expect([take(), take(false), take()]).toEqual([['a'], ['b'], undefined])
+    expect(batcher.enqueue(make('c'), clock.nowMs())).toBe(true)
   })
 
   it('joins those of some buckets alone, also where they wait already, until it is told otherwise', () => {

@@ -71,6 +71,14 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   expect(own.allows(0.05, source)).toBe(true)
 })
 
+it('counts no run of a model as short any more of which one took surprisingly long', () => {
+  const { budget: own } = budget({ maxUs: 50, loopShare: 1 })
+  expect(own.shortMs(source)).toBe(0.025)
+  expect(own.shortMs({ runPlace: Object.assign(new RunPlace(), { present: 'here' as const }) })).toBe(0.05)
+  own.spent(11, source)
+  expect(own.shortMs(source)).toBe(0)
+})
+
 it('goes on with a model of which a run took long while the system gave the core to others', () => {
   const time = at(1000)
   let cpuMs = 70
