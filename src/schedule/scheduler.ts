@@ -56,6 +56,8 @@ export interface ScheduledModel {
   gaveUp(reason: string): void
 }
 
+/** Of the rows that wait or run, the worker gets so many in one run at most. The rest is in the answers and calls that follow from them. */
+const workerShare = 2 / 3
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
 /** ... while the last two readings were less than this apart, in milliseconds. */
@@ -349,14 +351,14 @@ export class Scheduler implements QueueOwner<InferRequest> {
    * The next batch may have twice as many rows as usual, or four or eight times, as long as its run takes no more than `mostMs`
    * milliseconds; 0 for none.
    *
-   * @param besideRows rows that are on the worker, for which the batch is: it gets half of all, so that these and what their answers
-   * bring overlap. `Infinity` for an inline run.
+   * @param besideRows rows that are on the worker, for which the batch is: it gets {@link workerShare} of all, as runs and what their
+   * answers bring are to overlap. `Infinity` for an inline run.
    */
   joinUpTo(mostMs: number, besideRows: number): void {
     if (this.#shortRows === 0) return
     // Leased rows are run where they were written, 32 at most, and of a run that may have to be stopped less is lost.
     const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
-    const most = isAllowed ? Math.min(this.#shortRows, (this.#queue.rows + besideRows) / 2) : 0
+    const most = isAllowed ? Math.min(this.#shortRows, (this.#queue.rows + besideRows) * workerShare) : 0
     let rows = 0
     if (most >= 2 * defaultMaxBatchSize) {
       // Estimated from the size in use, as what is known of other sizes may be old. In proportion to rows that is never too short.

@@ -62,11 +62,14 @@ it('are 32 again where 64 take longer than allowed', () => {
 
 it.each([
   [0, 128],
-  [211, 128],
-  [212, 256],
-])('are half of all at most on the worker: beside %i and with 300 that wait, %i', (besideRows, expected) => {
-  expect(queued().rows(10, besideRows)).toBe(expected)
-})
+  [83, 128],
+  [84, 256],
+])(
+  'are two thirds of all at most on the worker: beside %i and with 300 that wait, %i',
+  (besideRows, expected) => {
+    expect(queued().rows(10, besideRows)).toBe(expected)
+  },
+)
 
 it('are as many as fit into 256 MiB', () => {
   expect(queued({ width: 2 ** 18 }).rows(10)).toBe(128)
