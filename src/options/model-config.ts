@@ -161,7 +161,7 @@ export interface ModelOptions {
   maxBatchSize?: number
   /**
    * Most rows in one run, if `maxBatchSize` is left out and rows are found to be independent; fewer if so many would
-   * take more than 256 MiB. Default 32; up to 64 in runs on the application's thread (`inline`) if rows are proved
+   * take more than 256 MiB. Default 32; up to 256 in runs of at most `inline.maxUs` microseconds, if rows are proved
    * independent.
    */
   defaultMaxBatchSize?: number

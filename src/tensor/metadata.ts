@@ -145,7 +145,7 @@ export interface ModelMetadata {
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
   /** The execution providers that it asks for, in order of preference, and which of them its sessions have. */
   readonly executionProviders: readonly ModelProvider[]
-  /** Most rows in one run; 0 for a model whose requests are not joined. See `defaultMaxBatchSize` for runs on the application's thread. */
+  /** Most rows in one run; 0 for a model whose requests are not joined. See `defaultMaxBatchSize` for short runs. */
   readonly maxBatchSize: number
   /** Whether rows of different requests share runs, and why. The object is another one when that changes. */
   readonly joining: RowJoining
