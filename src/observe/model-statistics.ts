@@ -322,7 +322,7 @@ export interface AutoTuneStatistics {
 export interface ModelCapacity {
   /** Instances that serve. */
   readonly instances: number
-  /** Most rows in one run; 0 for a model whose requests are not joined. */
+  /** Most rows in one run; 0 for a model whose requests are not joined. Short runs may have more, see `defaultMaxBatchSize`. */
   readonly maxBatchSize: number
   /** Requests accepted and not started, and answers that wait for earlier ones (`preserveOrdering`). */
   readonly waiting: number

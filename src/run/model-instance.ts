@@ -102,11 +102,12 @@ export class ModelInstance implements Instance {
     this.worker.offer(this)
   }
 
-  /** See {@link Scheduler.joinUpTo}. */
-  joinUpTo(mostMs: number): void {
+  /** See {@link Scheduler.chooseRows}. */
+  chooseRows(mostMs: number, idle: boolean): void {
+    if (!this.#scheduler.hasWaiting) return
     let besideRows = this.runPlace.present === 'elsewhere' ? 0 : Infinity
     for (const { batch, rows } of this.#slots.values()) if (batch !== null) besideRows += rows
-    this.#scheduler.joinUpTo(mostMs, besideRows)
+    this.#scheduler.chooseRows(mostMs, besideRows, idle)
   }
 
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
@@ -196,7 +197,7 @@ export class ModelInstance implements Instance {
       inferStartMs,
       inferEndMs,
     }
-    this.#scheduler.times.place = this.runPlace.present
+    this.#scheduler.times.runPlace = this.mayBePlaced ? this.runPlace.present : null
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
     this.#scheduler.finished({

@@ -35,7 +35,7 @@ export class WorkerTime {
   readonly #dispatched: DispatchedBatch[] = [] // the first of them runs
   #runBeganAtMs = 0
   #runEndsAtMs = 0
-  #behindMs = -0 // of what waits behind the run; V8 has a double for it from the beginning, or all code that uses it would be compiled again
+  #behindMs = -0 // of what waits behind the run. -0 is a double from the start: else V8 would compile all again when it becomes one
   #busyMs = 0
   #busyAtMs = 0
 
@@ -284,7 +284,7 @@ export class RunPlace {
   #confirmed = 0
   /** The phase of a comparison; -1 outside. */
   #phase = -1
-  /** Rows per millisecond in the phases of it that are over, summed. */
+  /** Rows per millisecond in the phases of it that are over, summed. -0: doubles from the start. */
   readonly #sums = { here: -0, elsewhere: -0 }
   #sinceMs = 0
   #sinceRows = 0
@@ -318,6 +318,7 @@ export class RunPlace {
   leave(): void {
     this.present = null
     this.#phase = -1
+    this.#isDoubted = false
   }
 
   #compare(rate: number, nowMs: number): void {
@@ -411,9 +412,12 @@ export class InlineBudget {
     return runMs <= (moreWaits && runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs)
   }
 
-  /** Up to which length runs of a source count as short while more waits, in milliseconds; 0 where one took surprisingly long. */
-  shortMs({ runPlace }: PlacedSource): number {
-    if (runPlace.elsewhereUntilMs > -Infinity) return 0
+  /**
+   * Up to which length runs of a source count as short while more waits, in milliseconds. 0 where its place is not to be chosen, or one
+   * took surprisingly long.
+   */
+  shortMs({ runPlace, mayBePlaced }: PlacedSource & Pick<ModelInstance, 'mayBePlaced'>): number {
+    if (!mayBePlaced || runPlace.elsewhereUntilMs > -Infinity) return 0
     return runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs
   }
 
@@ -425,7 +429,6 @@ export class InlineBudget {
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
     runPlace.elsewhereUntilMs = this.#clock.nowMs() + heldMs
-    runPlace.leave()
   }
 
   /**

@@ -224,7 +224,7 @@ export class Worker {
     if (source.runPlace.present === 'here' && source.hasWaiting)
       if (!isEmpty || this.#inline!.awaitsTurn(this.#resume)) return false
     if (idle && !isEmpty && source.nextIsAlone) return false
-    source.joinUpTo(source.mayBePlaced ? (this.#inline?.shortMs(source) ?? 0) : 0)
+    if (this.#inline !== null) source.chooseRows(this.#inline.shortMs(source), idle)
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this instance's turn as soon as the worker is free; no batch of another may be prefetched before it.
     if (batch === 'when idle') return false

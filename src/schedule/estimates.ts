@@ -56,6 +56,8 @@ export class Estimator {
   /** Divides a load that fits one batch; `null` where something else decides about the size of batches. */
   readonly #division: LoadDivision | null
   readonly runTimes: RunTimes
+  /** Rows of a full batch of fixed shapes, if runs are short and have more than others; else 0. */
+  rowsOfShortRuns = 0
   readonly #limits: BatchLimits
   readonly #weight: number
   readonly #arrivals = new ArrivalRate()
@@ -106,8 +108,8 @@ export class Estimator {
   }
 
   /** Where all its batches run at present; `null` where that is not chosen. */
-  set place(place: Place | null) {
-    if (this.#division !== null) this.#division.place = place
+  set runPlace(place: Place | null) {
+    if (this.#division !== null) this.#division.runPlace = place
   }
 
   /** How many instances the model has, 1 at least. */
@@ -142,8 +144,8 @@ export class Estimator {
     if (division !== null) {
       this.#dividesFromMs ||= nowMs + compilingMs
       const isOfNoUse = rows < division.leastRows || rows > this.#limits.maxBatchSize
-      const isTooEarly = division.place === null && nowMs < this.#dividesFromMs
-      if (!division.divides && (isOfNoUse || isTooEarly || division.place === 'here')) {
+      const isTooEarly = division.runPlace === null && nowMs < this.#dividesFromMs
+      if (!division.divides && (isOfNoUse || isTooEarly || division.runPlace === 'here')) {
         this.#passedOverMs = nowMs
         return false
       }
@@ -189,7 +191,8 @@ export class Estimator {
       sharing = Math.min(sharing, worker.sharing(this.#weight))
     }
     const alone = bucketKey.startsWith(aloneKey)
-    const batchRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
+    const usualRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
+    const batchRows = bucketKey === '' ? Math.max(usualRows, this.rowsOfShortRuns) : usualRows
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
     const backlog = {
       rowsAhead,

@@ -5,7 +5,7 @@ import { invalidConfig, type InferenceError } from '../errors.ts'
 import {
   batchAxisOf,
   defaultMaxBatchSize,
-  mostShortRows,
+  mostRowsOfShortRuns,
   checkBatchDimension,
   notStackable,
   type ModelMetadata,
@@ -110,7 +110,7 @@ export class Joining {
   /** The options of a request that gives none. */
   readonly plainOptions: CheckedOptions
   /** Most rows of short runs, if they may be more than others at all. */
-  readonly #shortRows: number
+  readonly #rowsOfShortRuns: number
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
@@ -160,8 +160,8 @@ export class Joining {
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     const isDefault = !this.declared && config.defaultMaxBatchSize === undefined
-    this.#shortRows = isDefault
-      ? rowsByDefault({ ...config, defaultMaxBatchSize: mostShortRows }, batched)
+    this.#rowsOfShortRuns = isDefault
+      ? rowsByDefault({ ...config, defaultMaxBatchSize: mostRowsOfShortRuns }, batched)
       : 0
     this.#proof = proof
     const joining = initially(config, maxBatchSize, obstacle, proof, unproved)
@@ -209,13 +209,13 @@ export class Joining {
    * Most rows of short runs, where these may be more than others: no one has said how many, none goes by message, and they are
    * proved independent. A check by running has seen 32 rows at most. 0 where they may not.
    */
-  get shortRows(): number {
+  get rowsOfShortRuns(): number {
     const { maxBatchSize, inputs } = this.stacked
     const mayBeMore =
       maxBatchSize === defaultMaxBatchSize &&
       this.#metadata.joining.how === 'proved' &&
       inputs.every(({ type }) => isElementType(type) && type !== 'string')
-    return mayBeMore ? this.#shortRows : 0
+    return mayBeMore ? this.#rowsOfShortRuns : 0
   }
 
   /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */

@@ -53,7 +53,7 @@ export class LoadDivision implements BatchSizer {
   /** Rows of the smallest load that may be divided. */
   leastRows = leastRows
   /** Where runs are at present; `null` where that is not chosen. */
-  place: Place | null = null
+  runPlace: Place | null = null
   readonly #own: BatchLimits
   #limits: BatchLimits
   #instances = 1
@@ -132,8 +132,8 @@ export class LoadDivision implements BatchSizer {
     waitingRows: number,
     nowMs: number,
   ): boolean {
-    if (this.place === 'here') return this.divides && this.#asWhole()
-    const isPlaced = this.place !== null
+    if (this.runPlace === 'here') return this.divides && this.#asWhole()
+    const isPlaced = this.runPlace !== null
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs

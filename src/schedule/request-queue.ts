@@ -99,17 +99,16 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /**
-   * Adds a request, whose limits are set, to its level, which is not full. Returns true when with it its bucket holds a batch to
-   * dispatch at once. If there was one before, no instance had room for it.
+   * Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket has become full by it: then it
+   * is offered at once, else at the end of the turn.
    */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
-    const wasFull = this.#buckets.isFull(bucket)
     entry.enqueuedAtMs = nowMs
     this.#number(entry)
-    this.#put(entry, bucket, 'last')
+    const isReady = this.#put(entry, bucket, 'last')
     this.#waitsOn(entry)
-    return !wasFull && this.#buckets.isReady(bucket)
+    return isReady
   }
 
   /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}, or {@link ready}. */
@@ -127,8 +126,7 @@ export class RequestQueue<E extends WaitingRequest> {
     const bucket = this.#buckets.of(entry.bucketKey)
     this.#holdNoMore(entry)
     this.#number(entry)
-    this.#put(entry, bucket, 'last')
-    return this.#buckets.isReady(bucket)
+    return this.#put(entry, bucket, 'last')
   }
 
   /** A request that was held has all of its inputs: it goes behind those that came before it. Returns what {@link enqueue} does. */
@@ -137,8 +135,7 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#holdNoMore(entry)
     entry.readyAtMs = nowMs
     if (entry.cost !== null) entry.cost.order = entry.came
-    this.#put(entry, bucket, 'byArrival')
-    return this.#buckets.isReady(bucket)
+    return this.#put(entry, bucket, 'byArrival')
   }
 
   /**
@@ -292,12 +289,15 @@ export class RequestQueue<E extends WaitingRequest> {
     if (entry.cost !== null) entry.cost.order = entry.came
   }
 
-  #put(entry: E, bucket: Bucket<E>, where: Parameters<Buckets<E>['put']>[2]): void {
+  /** Returns whether the bucket has become full by it. */
+  #put(entry: E, bucket: Bucket<E>, where: Parameters<Buckets<E>['put']>[2]): boolean {
+    const wasFull = this.#buckets.isFull(bucket)
     entry.level.rows += entry.rows
     this.#rows += entry.rows
     this.#inBuckets++
     this.#buckets.put(bucket, entry, where)
     if (this.#holding && this.#inBuckets >= this.#holdUntilQueued) this.#holding = false
+    return !wasFull && this.#buckets.isReady(bucket)
   }
 
   /** A held request may be sent, or waits no more. */

@@ -106,7 +106,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #formed = 0
   #runs = 0
   /** Most rows of short runs, where these may have more than others; 0 where they may not. */
-  #shortRows = 0
+  #rowsOfShortRuns = 0
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
@@ -169,7 +169,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     )
     const order = config.preserveOrdering ? new AnswerOrder() : null
     this.order = order
-    this.#shortRows = this.times.mayDivide ? joining.shortRows : 0
+    this.#rowsOfShortRuns = this.times.mayDivide ? joining.rowsOfShortRuns : 0
     this.#answers = new Answers(joining, padding, this.counts, this.#errors, clock, observed, config, order)
     this.#retries = new Retries(config.rerunAfterCrash, this.#answers, this.#errors)
     this.#stops = new RunStops(
@@ -182,8 +182,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** Joins requests, those that wait as well, by what is known of the model's rows now. */
   rejoin(): void {
     this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
-    this.#shortRows = this.times.mayDivide ? this.joining.shortRows : 0
-    if (this.#shortRows === 0) this.#queue.joinUpTo(0)
+    this.#rowsOfShortRuns = this.times.mayDivide ? this.joining.rowsOfShortRuns : 0
+    if (this.#rowsOfShortRuns === 0) this.#queue.joinUpTo(0)
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -236,7 +236,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.#update()
   }
 
-  /** A request waits to be sent; `full` when its bucket holds a full batch now. */
+  /** A request waits to be sent; `full` when its bucket has become full by it. */
   #accepted(request: InferRequest, full: boolean, nowMs?: number): void {
     this.#update()
     if (this.#queue.hasAhead && this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
@@ -348,25 +348,31 @@ export class Scheduler implements QueueOwner<InferRequest> {
   }
 
   /**
-   * The next batch may have twice as many rows as usual, or four or eight times, as long as its run takes no more than `mostMs`
-   * milliseconds; 0 for none.
+   * Lets the next batch have 64, 128 or 256 rows if its run is estimated to take at most `mostMs` milliseconds, 0 for none.
    *
-   * @param besideRows rows that are on the worker, for which the batch is: it gets {@link workerShare} of all, as runs and what their
-   * answers bring are to overlap. `Infinity` for an inline run.
+   * @param besideRows rows that the worker was given and are not answered yet, where it gets this batch as well: {@link workerShare} of
+   * all, as runs and what their answers bring are to overlap. `Infinity` where the batch may be inline.
+   * @param idle whether the instance would start it at once.
    */
-  joinUpTo(mostMs: number, besideRows: number): void {
-    if (this.#shortRows === 0) return
+  chooseRows(mostMs: number, besideRows: number, idle: boolean): void {
+    if (this.#rowsOfShortRuns === 0) return
     // Leased rows are run where they were written, 32 at most, and of a run that may have to be stopped less is lost.
     const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
-    const most = isAllowed ? Math.min(this.#shortRows, (this.#queue.rows + besideRows) * workerShare) : 0
+    const waitingRows = this.#queue.rows
+    // A busy instance takes a full batch only: it is not to wait for more than are there.
+    const offered = idle ? Infinity : waitingRows
+    const most = isAllowed
+      ? Math.min(this.#rowsOfShortRuns, (waitingRows + besideRows) * workerShare, offered)
+      : 0
     let rows = 0
     if (most >= 2 * defaultMaxBatchSize) {
-      // Estimated from the size in use, as what is known of other sizes may be old. In proportion to rows that is never too short.
+      // From the size in use, as what is known of others may be old: in proportion to rows, which for more rows is hardly ever too
+      // short. For fewer it may be, and their runs show it.
       const usedRows = this.#queue.mostRows || defaultMaxBatchSize
       const rowMs = this.times.runTimes.presentMs('', usedRows) / usedRows || Infinity
       for (let next = 2 * defaultMaxBatchSize; next <= most && next * rowMs <= mostMs; next *= 2) rows = next
     }
-    this.#queue.joinUpTo(rows)
+    this.#queue.joinUpTo((this.times.rowsOfShortRuns = rows))
   }
 
   /** Batches are to have another size than before. */

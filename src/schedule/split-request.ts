@@ -7,7 +7,7 @@ import type { Outcome } from './answer-order.ts'
 
 /** Where parts wait. */
 interface PartQueue {
-  /** Returns whether there is a full batch now. */
+  /** Returns whether a bucket has become full by it. */
   enqueue(part: RequestPart, nowMs: number): boolean
 }
 
@@ -49,7 +49,7 @@ export class SplitRequest extends InferRequest {
    * Lets its parts wait, within the limits that it has itself.
    *
    * @param withdraw takes a part out of wherever it waits.
-   * @returns whether there is a full batch now.
+   * @returns whether a bucket has become full by it.
    */
   enqueue(queue: PartQueue, nowMs: number, withdraw: (part: RequestPart) => void): boolean {
     this.enqueuedAtMs = nowMs

@@ -155,7 +155,7 @@ export interface ModelMetadata {
 export const defaultMaxBatchSize = 32
 
 /** Of such a model, most rows of a run that takes a fraction of a millisecond: each run costs what many of its rows do. */
-export const mostShortRows = 256
+export const mostRowsOfShortRuns = 256
 
 /**
  * Splits what a session has into what can be served and what cannot; the carrier decides.

@@ -294,12 +294,12 @@ describe('a load that fits one batch', () => {
   })
 
   it('is run as a whole, and nothing is tried, while its runs are on the thread of its callers', () => {
-    load.division.place = 'here'
+    load.division.runPlace = 'here'
     expect(load.until(5000)).toEqual([64])
   })
 
   it('is divided at once, and for as long, while all its runs are on the worker', () => {
-    load.division.place = 'elsewhere'
+    load.division.runPlace = 'elsewhere'
     load.run()
     load.run()
     load.runMs = () => 0.2 // whether or not that gives more
@@ -309,23 +309,23 @@ describe('a load that fits one batch', () => {
   })
 
   it('is a whole again as soon as its runs come back to the thread of its callers, be it during a trial', () => {
-    load.division.place = 'elsewhere'
+    load.division.runPlace = 'elsewhere'
     load.until(100)
-    load.division.place = 'here'
+    load.division.runPlace = 'here'
     load.run()
     expect(load.division.limits()).toBe(limits)
-    load.division.place = null
+    load.division.runPlace = null
     while (!load.division.divides) load.run()
-    load.division.place = 'here'
+    load.division.runPlace = 'here'
     expect(load.run()).toBe(true)
     expect(load.division.limits()).toBe(limits)
   })
 
   it('that was divided for its place is gathered and tried as others are once that is not chosen any more', () => {
-    load.division.place = 'elsewhere'
+    load.division.runPlace = 'elsewhere'
     load.run()
     load.run()
-    load.division.place = null
+    load.division.runPlace = null
     while (load.division.limits().maxQueueDelayMs === 0) load.run()
     expect(load.division.limits().maxQueueDelayMs).toBeCloseTo(load.runMs(64), 3)
     load.runMs = () => 0.2

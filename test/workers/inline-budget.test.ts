@@ -74,7 +74,10 @@ it('allows none of a model for a second of which a run took surprisingly long, a
 it('counts no run of a model as short any more of which one took surprisingly long', () => {
   const { budget: own } = budget({ maxUs: 50, loopShare: 1 })
   expect(own.shortMs(source)).toBe(0.025)
-  expect(own.shortMs({ runPlace: Object.assign(new RunPlace(), { present: 'here' as const }) })).toBe(0.05)
+  expect(
+    own.shortMs({ ...source, runPlace: Object.assign(new RunPlace(), { present: 'here' as const }) }),
+  ).toBe(0.05)
+  expect(own.shortMs({ ...source, mayBePlaced: false })).toBe(0)
   own.spent(11, source)
   expect(own.shortMs(source)).toBe(0)
 })

@@ -1,8 +1,9 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { KeepAlive } from '../../src/base/clock.ts'
 import type { ModelConfig } from '../../src/index.ts'
 import { noOptions } from '../../src/options/infer-options.ts'
 import { resolveConfig } from '../../src/options/model-config.ts'
+import { ModelInstance, type PreparedBatch } from '../../src/run/model-instance.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
 import { RunTimes } from '../../src/schedule/estimates.ts'
 import { Joining } from '../../src/schedule/joining.ts'
@@ -36,16 +37,19 @@ function queued({ config = {}, width = 4, type = 'float32', isProved = true, ms6
   const data = [type === 'string' ? Array<string>(width).fill('') : new Float32Array(width)]
   const feeds = { rows: 1, bucketKey: '', whole: false, data, dims: null }
   const level = scheduler.levels.of(undefined)
+  const submit = (count: number) => {
+    for (let left = count; left > 0; left--)
+      scheduler.submit(new InferRequest(feeds, level, noOptions, nothing, nothing), noOptions)
+  }
   /** Rows of the batch that is formed of 300 requests when runs of up to `mostMs` may be inline. */
   const rows = (mostMs: number, besideRows = Infinity): number => {
-    for (let count = 0; count < 300; count++)
-      scheduler.submit(new InferRequest(feeds, level, noOptions, nothing, nothing), noOptions)
-    scheduler.joinUpTo(mostMs, besideRows)
+    submit(300)
+    scheduler.chooseRows(mostMs, besideRows, true)
     const batch = scheduler.nextBatch(true, 0)!
     scheduler.rejectWaiting()
     return batch.requests.length
   }
-  return { rows, scheduler, joining }
+  return { rows, submit, scheduler, joining }
 }
 
 it('are twice, four times or eight times as many as soon as so many times the time of 32 is short enough', () => {
@@ -98,4 +102,77 @@ it('are never more than 32 once rows turn out to depend on each other, or are le
   joining.onChange = () => scheduler.rejoin()
   joining.refuted('y')
   expect(rows(1)).toBe(1)
+})
+
+/** An instance of such a model whose runs a test ends, in the state in which its worker asks it for batches. */
+function served(present: 'here' | 'elsewhere' | null) {
+  const { scheduler, submit } = queued()
+  const executor = { defineSlot: nothing, defineLayout: nothing }
+  const acquire = (byteLength: number) => ({ bytes: new ArrayBuffer(byteLength), byteLength, memory: {} })
+  let slots = 0
+  const instance = new ModelInstance({
+    scheduler,
+    name: 'm_0',
+    session: {
+      id: 1,
+      ready: true,
+      worker: { offer: nothing, threads: { executor } },
+      threadChoice: null,
+    } as never,
+    weight: 1,
+    source: { nextSlotId: () => slots++, acquire, movesFromBytes: Infinity } as never,
+  })
+  scheduler.instances.add(instance)
+  instance.runPlace.present = present
+  const next = (idle: boolean): number => {
+    const before = instance.batches
+    instance.chooseRows(10, idle)
+    instance.nextBatch(idle, idle ? 0 : 1)
+    return instance.batches.find((batch) => !before.includes(batch))?.requests.length ?? 0
+  }
+  return { scheduler, instance, submit, next }
+}
+
+it.each([
+  [64, 32, 32],
+  [96, 64, 32],
+  [128, 64, 64],
+  [250, 128, 64],
+  [500, 256, 128],
+])('of %i requests %i go to the worker, and %i are prefetched', (callers, first, second) => {
+  const { submit, next } = served('elsewhere')
+  submit(callers)
+  expect([next(true), next(false)]).toEqual([first, second])
+})
+
+it('of 96 requests all are inline, and what waits behind another run is prefetched', () => {
+  const { submit, next } = served('here')
+  submit(96)
+  expect(next(true)).toBe(96)
+  submit(40)
+  expect([next(false), next(false)]).toEqual([32, 0])
+})
+
+it('count rows that the worker has: with 64 of them the next batch is larger than by itself', () => {
+  const { submit, next } = served('elsewhere')
+  submit(90)
+  expect(next(true)).toBe(32)
+  submit(70)
+  expect(next(false)).toBe(64)
+})
+
+it('are divided by where all runs are, as long as there is one instance', () => {
+  const { scheduler, instance, submit } = served('elsewhere')
+  const told: unknown[] = []
+  vi.spyOn(scheduler.times, 'runPlace', 'set').mockImplementation((place) => void told.push(place))
+  vi.spyOn(scheduler, 'finished').mockImplementation(nothing)
+  const run = () => {
+    submit(1)
+    const { slotId } = instance.nextBatch(true, 0) as PreparedBatch
+    instance.finished(slotId, { startMs: 0, inferStartMs: 0, inferEndMs: 1, endMs: 1 }, null, null)
+  }
+  run()
+  scheduler.instances.add(served(null).instance)
+  run()
+  expect(told).toEqual(['elsewhere', null])
 })

@@ -45,7 +45,7 @@ const instance = (members: Partial<ModelInstance>) =>
     mayBePlaced: false,
     runPlace: new RunPlace(),
     prefetchedElsewhere: false,
-    joinUpTo: () => {},
+    chooseRows: () => {},
     started: () => {},
     finished: () => {},
     ...members,
@@ -160,7 +160,7 @@ describe('a worker', () => {
     const source = instance({
       mayBePlaced,
       runPlace: Object.assign(new RunPlace(), { present }),
-      joinUpTo: (ms) => void joined.push(ms),
+      chooseRows: (ms) => void joined.push(ms),
       nextBatch: () => null,
     })
     worker.join(source)
