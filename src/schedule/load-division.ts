@@ -143,7 +143,7 @@ export class LoadDivision implements BatchSizer {
     const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
     if (this.#state === 'watching') {
       const load = isAll && !paused && rows >= this.leastRows ? rows : 0
-      return isPlaced ? this.#follow(load, takenAtMs, nowMs) : this.#watch(load, idleMs, nowMs)
+      return isPlaced ? this.#follow(load) : this.#watch(load, idleMs, nowMs)
     }
     if (isPlaced && this.#state === 'trying') this.#state = 'kept'
     if (this.#state === 'gathering') {
@@ -203,11 +203,10 @@ export class LoadDivision implements BatchSizer {
   }
 
   /** A load was one batch on the worker, to which all batches go at present; 0 for none. */
-  #follow(load: number, takenAtMs: number, nowMs: number): boolean {
+  #follow(load: number): boolean {
     if (load === 0) return false
     this.#load = load
     this.#verdict = this.#verdictOf(load)
-    this.#verdict.wholeRate ||= load / (nowMs - takenAtMs)
     return this.#divide('kept')
   }
 
@@ -260,6 +259,7 @@ export class LoadDivision implements BatchSizer {
    * @param preferredBatchSizes that it has where that is known.
    */
   #gather(load: number, preferredBatchSizes: readonly number[], nowMs: number): true {
+    if (this.#verdict.wholeRate === 0) return this.#asWhole() // divided for its place, it was never measured as a whole
     this.#state = 'gathering'
     this.divides = true
     this.#runs = 0

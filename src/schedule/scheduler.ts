@@ -58,6 +58,8 @@ export interface ScheduledModel {
 
 /** Of the rows that wait or run, the worker gets so many in one run at most. The rest is in the answers and calls that follow from them. */
 const workerShare = 2 / 3
+/** After so many batches a size is tried again that took too long: something else may have held it up. */
+const triedEvery = 64
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
 /** ... while the last two readings were less than this apart, in milliseconds. */
@@ -366,11 +368,13 @@ export class Scheduler implements QueueOwner<InferRequest> {
       : 0
     let rows = 0
     if (most >= 2 * defaultMaxBatchSize) {
-      // From the size in use, as what is known of others may be old: in proportion to rows, which for more rows is hardly ever too
-      // short. For fewer it may be, and their runs show it.
+      // From the size in use, and by what is known of the other, which may be old: then now and then by the former alone.
+      const { runTimes } = this.times
       const usedRows = this.#queue.mostRows || defaultMaxBatchSize
-      const rowMs = this.times.runTimes.presentMs('', usedRows) / usedRows || Infinity
-      for (let next = 2 * defaultMaxBatchSize; next <= most && next * rowMs <= mostMs; next *= 2) rows = next
+      const rowMs = runTimes.presentMs('', usedRows) / usedRows || Infinity
+      const isTry = this.#formed % triedEvery === triedEvery - 1
+      for (let next = 2 * defaultMaxBatchSize; next <= most && next * rowMs <= mostMs; next *= 2)
+        if (isTry || runTimes.presentMs('', next) <= mostMs) rows = next
     }
     this.#queue.joinUpTo((this.times.rowsOfShortRuns = rows))
   }
