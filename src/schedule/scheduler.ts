@@ -60,6 +60,8 @@ export interface ScheduledModel {
 const workerShare = 2 / 3
 /** After so many batches a size is tried again that took too long: something else may have held it up. */
 const triedEvery = 64
+/** With each batch on the worker, this share of the largest load seen is kept: it may have become smaller. */
+const keptLoad = 0.999
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
 /** ... while the last two readings were less than this apart, in milliseconds. */
@@ -109,6 +111,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #runs = 0
   /** Most rows of short runs, where these may have more than others; 0 where they may not. */
   #rowsOfShortRuns = 0
+  /** Rows that wait or are on the worker when most are. */
+  #loadRows = -0
   /** By input, for {@link changedInput}. */
   readonly #lengthsOfOneRow: readonly number[]
   /** Whether a call without options has no limit of time, and is not kept waiting for others. */
@@ -361,13 +365,16 @@ export class Scheduler implements QueueOwner<InferRequest> {
     // Leased rows are run where they were written, 32 at most, and of a run that may have to be stopped less is lost.
     const isAllowed = mostMs > 0 && !this.#stops.limited && this.instances.rowBlocks === null
     const waitingRows = this.#queue.rows
-    // A busy instance takes a full batch only: it is not to wait for more than are there.
-    const offered = idle ? Infinity : waitingRows
-    const most = isAllowed
-      ? Math.min(this.#rowsOfShortRuns, (waitingRows + besideRows) * workerShare, offered)
-      : 0
+    let [most, comingRows] = [this.#rowsOfShortRuns, waitingRows]
+    if (besideRows !== Infinity) {
+      this.#loadRows = Math.max(waitingRows + besideRows, this.#loadRows * keptLoad)
+      comingRows = this.#loadRows / keptLoad ** 8 - besideRows
+      most = Math.min(most, this.#loadRows * workerShare)
+    }
+    // A busy instance takes a full batch only: it is not to wait for more rows than can come meanwhile.
+    if (!idle) most = Math.min(most, comingRows)
     let rows = 0
-    if (most >= 2 * defaultMaxBatchSize) {
+    if (isAllowed && most >= 2 * defaultMaxBatchSize) {
       // From the size in use, and by what is known of the other, which may be old: then now and then by the former alone.
       const { runTimes } = this.times
       const usedRows = this.#queue.mostRows || defaultMaxBatchSize
