@@ -214,7 +214,7 @@ export function viewLayout(
         )
       : null,
   )
-  // Field by field: what a spread gives has now this and now that shape for V8, and every batch reads it.
+  // Field by field: every batch reads it, and V8 gives what is spread one shape at first and another one later.
   return {
     inputs: layout.inputs,
     outputs: layout.outputs,

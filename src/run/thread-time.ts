@@ -35,7 +35,7 @@ export class WorkerTime {
   readonly #dispatched: DispatchedBatch[] = [] // the first of them runs
   #runBeganAtMs = 0
   #runEndsAtMs = 0
-  #behindMs = -0 // of what waits behind the run. -0 is a double from the start: else V8 would compile all again when it becomes one
+  #behindMs = -0 // of what waits behind the run. -0 is a double from the start: when 0 becomes one, V8 throws away what it has compiled for it
   #busyMs = 0
   #busyAtMs = 0
 

@@ -193,8 +193,8 @@ export class Buckets<E extends WaitingRequest> {
 }
 
 /**
- * The same limits as an object that V8 knows the shape of: a copy by spreading has another one for each place where it is made, and
- * all code compiled for the former ones would be thrown away when a load is divided, say.
+ * The same limits in an object of the one shape that V8 has compiled code for. Each place that copies by spreading makes another shape,
+ * and V8 would throw the code away when a load is divided, say.
  */
 function ofOneShape(limits: BatchLimits): BatchLimits {
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs, joinRequests, cost } = limits

@@ -44,8 +44,8 @@ interface Verdict {
  * nothing; and either a run or its answers and the calls that follow from them keep a thread busy, never both. In parts they overlap: one
  * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
  *
- * Where the place of short runs is chosen, parts are a matter of the place. On the application's thread they could not overlap; a load
- * that goes to the worker is divided at once, as that is what the worker is for.
+ * Where the place of short runs is chosen, that decides: on the application's thread parts could not overlap, and a load is run as a
+ * whole; one that goes to the worker is divided at once, as overlapping is what the worker is for.
  */
 export class LoadDivision implements BatchSizer {
   /** Whether a load is divided at present, be it for a trial. A field, as it is asked for each batch; so is the next one. */

@@ -56,11 +56,11 @@ export interface ScheduledModel {
   gaveUp(reason: string): void
 }
 
-/** Of the rows that wait or run, the worker gets so many in one run at most. The rest is in the answers and calls that follow from them. */
+/** Of the rows that wait or run, one run on the worker has at most this share: answers and the calls that follow from them are to overlap with it. */
 const workerShare = 2 / 3
 /** After so many batches a size is tried again that took too long: something else may have held it up. */
 const triedEvery = 64
-/** With each batch on the worker, this share of the largest load seen is kept: it may have become smaller. */
+/** The largest load seen counts for so much less with each batch on the worker, as loads become smaller. */
 const keptLoad = 0.999
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
 const callsPerReading = 8
@@ -375,7 +375,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (!idle) most = Math.min(most, comingRows)
     let rows = 0
     if (isAllowed && most >= 2 * defaultMaxBatchSize) {
-      // From the size in use, and by what is known of the other, which may be old: then now and then by the former alone.
+      // A size is estimated from the one in use, in proportion to rows, and by its own last runs. As these may be long ago and may have been
+      // held up, now and then they do not count.
       const { runTimes } = this.times
       const usedRows = this.#queue.mostRows || defaultMaxBatchSize
       const rowMs = runTimes.presentMs('', usedRows) / usedRows || Infinity
