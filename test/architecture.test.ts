@@ -3,7 +3,7 @@ import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import * as publicValues from '../src/index.ts'
-import type { WaitingRequest } from '../src/request/waiting-request.ts'
+import type { InferRequest } from '../src/request/infer-request.ts'
 import { RequestQueue } from '../src/schedule/request-queue.ts'
 import { identity } from './models/small.ts'
 import { load, ownEngine } from './support/open.ts'
@@ -481,7 +481,7 @@ it('a call reaches the queue within six frames', async () => {
   const { enqueue } = RequestQueue.prototype
   let frames: string[] = []
   const watch = vi.spyOn(RequestQueue.prototype, 'enqueue').mockImplementation(function (
-    this: RequestQueue<WaitingRequest>,
+    this: RequestQueue<InferRequest>,
     ...args
   ) {
     frames = new Error().stack!.split('\n').filter((line) => line.includes('/src/'))

@@ -1,6 +1,6 @@
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
 import { PriorityLevels } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from '../../test/queue/waiting-request.ts'
 import { resolveLevels } from '../../src/options/batching.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { FairShare } from '../../src/run/thread-time.ts'

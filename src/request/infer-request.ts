@@ -14,7 +14,6 @@ import {
   type RunAccount,
   type SequenceTurn,
 } from './participants.ts'
-import type { WaitingRequest } from './waiting-request.ts'
 
 /**
  * Why a request left the queue without reaching a batch: its timeout ran out, its deadline can no longer be met, its
@@ -23,7 +22,10 @@ import type { WaitingRequest } from './waiting-request.ts'
 export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
 
 /** When the queue must look at a request again, whatever else happens; `Infinity` for never. */
-export function expiresAtMs({ timeoutAtMs, deadlineAtMs }: WaitingRequest): number {
+export function expiresAtMs({
+  timeoutAtMs,
+  deadlineAtMs,
+}: Pick<InferRequest, 'timeoutAtMs' | 'deadlineAtMs'>): number {
   return Math.min(timeoutAtMs ?? Infinity, deadlineAtMs ?? Infinity)
 }
 
@@ -60,24 +62,32 @@ function outputMask(outputs: readonly number[]): number {
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
 /**
- * One `infer()` on its way through the engine. It settles exactly once. A field that few requests have is read
- * from the prototype until it is set, so most requests take half the memory and half the time to make. It has no base class, whose
- * constructor V8 would call each time.
+ * One `infer()` on its way through the engine. It settles exactly once. It knows its place in the queue, so that leaving that costs no
+ * search and no allocation. A field that few requests have is read from the prototype until it is set, so most requests take half the
+ * memory and half the time to make. It has no base class, whose constructor V8 would call each time.
  */
-export class InferRequest implements WaitingRequest {
-  // As of `WaitingRequest`; the others are on the prototype.
+export class InferRequest {
+  /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
   readonly rows: number
+  /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */
   bucketKey: string
   readonly level: PriorityLevel
-  line: WaitingRequest['line'] = null
+  /** Where it waits; `null` before and after. */
+  line: { readonly owner: any } | null = null
+  /** Its place there; kept by the line. */
   position = 0
+  /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
   ahead = false
+  /** How many requests had come to its queue before it. */
   came = 0
   enqueuedAtMs = 0
+  // Not Infinity: an object of its own would be made to hold that number, for each request.
+  /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null
+  /** When the request gives up waiting; `null` for never. */
   timeoutAtMs: number | null = null
-  expirySlot: WaitingRequest['expirySlot'] = null
-
+  /** Where it is watched for its expiry, beside others (with holes where some have left); `null` when it is not. */
+  expirySlot: { entries: (InferRequest | null)[]; live: number } | null = null
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
@@ -97,12 +107,18 @@ export class InferRequest implements WaitingRequest {
 
   // On the prototype:
 
+  /** Its place in {@link expirySlot}. */
   declare expiryIndex: number
+  /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
   declare delayed: boolean
+  /** Whether it may not be sent yet, as another has to go before or it is not {@link unready ready}: it waits still, in no line. */
   declare held: boolean
+  /** Whether some of its inputs are still being made, as encoded images are. */
   declare unready: boolean
+  /** When its inputs were there; `null` for as soon as it came. */
   declare readyAtMs: number | null
-  declare cost: WaitingRequest['cost']
+  /** What all of its rows cost, and how many requests had come before it, which the queue keeps; `null` where nothing is said of costs. */
+  declare cost: { readonly units: number; order: number } | null
   /** As of {@link ParsedFeeds}. */
   declare isPart: boolean
   /** The rows of a lease that it was made of, or that its images were decoded into; else `null`. */

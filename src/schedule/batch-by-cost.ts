@@ -1,5 +1,5 @@
 import type { BatchReason, CostLimits } from '../options/batching.ts'
-import type { WaitingRequest } from '../request/waiting-request.ts'
+import type { InferRequest } from '../request/infer-request.ts'
 import type { WaitingLine } from './buckets.ts'
 
 /** Of what a batch is best made. */
@@ -10,7 +10,7 @@ interface ChosenByCost<E> {
   readonly closedBy: BatchReason | null
 }
 
-type Lines<E extends WaitingRequest> = readonly WaitingLine<E>[]
+type Lines<E extends InferRequest> = readonly WaitingLine<E>[]
 
 /**
  * Makes a batch by what it will cost, around the request to be served first. Where rows are not filled up that is in the order
@@ -18,7 +18,7 @@ type Lines<E extends WaitingRequest> = readonly WaitingLine<E>[]
  * longest, and of equal ones the oldest. It looks no further than {@link costWindow}, so that no request is overtaken for long, and at
  * a line only when all of those before it are in.
  */
-export function chooseByCost<E extends WaitingRequest>(
+export function chooseByCost<E extends InferRequest>(
   lines: Lines<E>,
   maxBatchSize: number,
   limits: CostLimits,
@@ -41,12 +41,12 @@ export function costWindow(maxBatchSize: number): number {
 }
 
 /** What a row of a request costs. */
-function rowCost({ cost, rows }: WaitingRequest): number {
+function rowCost({ cost, rows }: InferRequest): number {
   return cost!.units / Math.max(1, rows)
 }
 
 /** A batch that grows as long as it keeps to its limits. */
-class GrowingBatch<E extends WaitingRequest> {
+class GrowingBatch<E extends InferRequest> {
   readonly entries: E[] = []
   /** What its dearest row costs. */
   dearest = 0
@@ -88,7 +88,7 @@ class GrowingBatch<E extends WaitingRequest> {
 }
 
 /** Adds those that are nearest to what is in, until none of either side goes in. */
-function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates: readonly E[]): void {
+function addNearest<E extends InferRequest>(batch: GrowingBatch<E>, candidates: readonly E[]): void {
   const isFirst = batch.entries.length === 0
   if (isFirst) batch.add(candidates[0]!)
   const others = isFirst ? candidates.slice(1) : candidates
@@ -114,7 +114,7 @@ function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates
 }
 
 /** In the order of levels and of arrival, in which they go back to their lines. */
-export function inServingOrder(a: WaitingRequest, b: WaitingRequest): number {
+export function inServingOrder(a: InferRequest, b: InferRequest): number {
   return (
     a.level.level - b.level.level || Number(a.delayed) - Number(b.delayed) || a.cost!.order - b.cost!.order
   )

@@ -1,7 +1,6 @@
 import { aloneKey, type BatchLimits, type BatchReason } from '../options/batching.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import { expiresAtMs } from '../request/infer-request.ts'
-import type { LineOf, WaitingRequest } from '../request/waiting-request.ts'
+import { expiresAtMs, type InferRequest } from '../request/infer-request.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import { chooseByCost, inServingOrder } from './batch-by-cost.ts'
 
@@ -15,7 +14,7 @@ const patienceRuns = 4
  * buckets make a decision slower: those with a full batch, those that an idle instance should look at, and those that
  * wait for their delay.
  */
-export class Buckets<E extends WaitingRequest> {
+export class Buckets<E extends InferRequest> {
   #patienceMs = longestPatienceMs
   readonly #limits: BatchLimits
   readonly #sizer: BatchSizer | null
@@ -202,7 +201,7 @@ function ofOneShape(limits: BatchLimits): BatchLimits {
 }
 
 /** The requests that may share a batch, by line and within a line first come first served. */
-export class Bucket<E extends WaitingRequest> implements HeapItem {
+export class Bucket<E extends InferRequest> implements HeapItem {
   readonly key: string
   count = 0
   rows = 0
@@ -405,7 +404,7 @@ const holesAllowed = 64
  * and not a linked list, because closing a batch then reads its requests side by side, where in a list each has to come
  * from far memory before the next one is known.
  */
-export class WaitingLine<E extends WaitingRequest> implements LineOf<Bucket<E>> {
+export class WaitingLine<E extends InferRequest> {
   readonly owner: Bucket<E>
   level = 0
   delayed = false

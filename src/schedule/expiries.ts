@@ -1,12 +1,11 @@
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
-import { expiresAtMs } from '../request/infer-request.ts'
-import type { ExpirySlot, WaitingRequest } from '../request/waiting-request.ts'
+import { expiresAtMs, type InferRequest } from '../request/infer-request.ts'
 
 /** Requests that expire within one interval. */
-class TimeSlot implements ExpirySlot, HeapItem {
+class TimeSlot implements HeapItem {
   readonly startMs: number
   readonly widthMs: number
-  entries: (WaitingRequest | null)[] = []
+  entries: (InferRequest | null)[] = []
   live = 0
   heapIndex = -1
 
@@ -27,7 +26,7 @@ const nothing: never[] = []
  * slots are in a heap. So adding and removing a request takes constant time however many wait, and no removed request stays.
  * A watched request may get more time, or no limit: that takes effect when its slot is due.
  */
-export class Expiries<E extends WaitingRequest> {
+export class Expiries<E extends InferRequest> {
   /** Number of watched requests; a field, because a queue reads it for each batch. */
   size = 0
   readonly #slots = new Map<number, TimeSlot>()

@@ -1,14 +1,13 @@
 import { type Clock, Alarm } from '../base/clock.ts'
 import { type Bucket, Buckets, fullBatchRows } from './buckets.ts'
 import { Expiries } from './expiries.ts'
-import { expiresAtMs, type QueueExit } from '../request/infer-request.ts'
-import type { WaitingRequest } from '../request/waiting-request.ts'
+import { expiresAtMs, type InferRequest, type QueueExit } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-sizer.ts'
 import type { RunTimes, SizeRunTimes } from './estimates.ts'
 import type { BatchLimits, BatchReason } from '../options/batching.ts'
 
 /** What a queue asks of its owner. */
-export interface QueueOwner<E extends WaitingRequest> {
+export interface QueueOwner<E extends InferRequest> {
   /** `entry` left the queue for good without a batch; settle it. */
   dropped(entry: E, why: QueueExit): void
   /** Revokes the prefetched batch of which `entry` is a part, by `putBack`; false when it has started. */
@@ -27,7 +26,7 @@ export interface QueueOptions extends BatchLimits {
  * The queue of one model: buckets of requests that may share a batch, their deadlines, and the only timer. It decides
  * when a batch is closed and knows nothing of tensors, threads or ONNX Runtime.
  */
-export class RequestQueue<E extends WaitingRequest> {
+export class RequestQueue<E extends InferRequest> {
   readonly #holdUntilQueued: number
   readonly #clock: Clock
   readonly #owner: QueueOwner<E>

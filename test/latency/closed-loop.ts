@@ -1,7 +1,7 @@
 import type { BatchLimits } from '../../src/options/batching.ts'
 import { LoadDivision } from '../../src/schedule/load-division.ts'
 import { PriorityLevels } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from '../queue/waiting-request.ts'
 import { RequestQueue } from '../../src/schedule/request-queue.ts'
 import { VirtualClock } from '../../packages/perf/src/simulation/virtual-clock.ts'
 import { noPolicy } from '../queue/recorder.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from '../queue/waiting-request.ts'
 import {
   admissionMarginMs,
   type Backlog,

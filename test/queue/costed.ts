@@ -1,7 +1,7 @@
 import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import type { CostLimits } from '../../src/options/batching.ts'
 import { type QueueExit, PriorityLevels, type PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from './waiting-request.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { noPolicy } from './recorder.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from './waiting-request.ts'
 import { RunTimes } from '../../src/schedule/estimates.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
 import { repetitions } from '../support/full.ts'

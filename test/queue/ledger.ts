@@ -1,6 +1,6 @@
 import type { QueueOptions } from '../../src/schedule/request-queue.ts'
 import { type QueueExit, type PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from './waiting-request.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'

@@ -38,7 +38,7 @@ describe('enqueue', () => {
     expect(take()).toEqual(['c', 'd'])
   })
 
-  it('forms larger batches of fixed shapes while it is told to, also from requests that wait already', () => {
+  it('joins more rows of fixed shapes than maxBatchSize while joinUpTo allows it, those that wait as well', () => {
     const { batcher, add, take } = setup()
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) add(name)
     batcher.joinUpTo(6)

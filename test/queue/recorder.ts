@@ -1,6 +1,6 @@
 import { RequestQueue, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import { type QueueExit, PriorityLevels, type PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from './waiting-request.ts'
 import { resolveLevels, type LevelOptions } from '../../src/options/batching.ts'
 import type { RunTimes } from '../../src/schedule/estimates.ts'
 import { FakeClock } from '../fake-clock.ts'

@@ -1,6 +1,6 @@
 import { RequestQueue, type QueueOwner, type QueueOptions } from '../../src/schedule/request-queue.ts'
 import { type QueueExit, PriorityLevels } from '../../src/request/infer-request.ts'
-import type { WaitingRequest } from '../../src/request/waiting-request.ts'
+import type { WaitingRequest } from './waiting-request.ts'
 import { Expiries } from '../../src/schedule/expiries.ts'
 import type { LevelOptions } from '../../src/options/batching.ts'
 import { FakeClock } from '../fake-clock.ts'

@@ -1,6 +1,6 @@
 import { RequestQueue, type QueueOwner } from '../../src/schedule/request-queue.ts'
 import { type QueueExit, PriorityLevels, type PriorityLevel } from '../../src/request/infer-request.ts'
-import { WaitingRequest } from '../../src/request/waiting-request.ts'
+import { WaitingRequest } from '../queue/waiting-request.ts'
 import { resolveConfig, batchLimits } from '../../src/options/model-config.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runTicks, type Arrival, type Rule } from './rules.ts'

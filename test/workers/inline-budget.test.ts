@@ -71,7 +71,7 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   expect(own.allows(0.05, source)).toBe(true)
 })
 
-it('counts no run of a model as short any more of which one took surprisingly long', () => {
+it('counts no run of a model as short once one of them took surprisingly long', () => {
   const { budget: own } = budget({ maxUs: 50, loopShare: 1 })
   expect(own.shortMs(source)).toBe(0.025)
   expect(

@@ -4,13 +4,14 @@ import {
   type Clock,
   estimatedAnswerMs,
   fullBatchRows,
+  InferRequest,
   LatencyTarget,
+  noOptions,
   PriorityLevels,
   type QueueOwner,
   RequestQueue,
   resolveLevels,
   RunTimes,
-  WaitingRequest,
 } from 'zerohop/internals'
 import type { Coming } from './traffic.ts'
 
@@ -271,8 +272,10 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
 /** No priorities, no timeouts except a request's own, and no limit of waiting requests. */
 export const oneLevel = resolveLevels(null)
 
-/** A request: what the queue needs, and its identity. */
-export class SimulatedRequest extends WaitingRequest {
+const nothing = (): void => {}
+
+/** A request without data, and its identity: only its place in the queue matters. */
+export class SimulatedRequest extends InferRequest {
   readonly index: number
   /** Deadline in milliseconds; `undefined` for the model's default. */
   readonly deadlineMs: number | undefined
@@ -289,7 +292,8 @@ export class SimulatedRequest extends WaitingRequest {
     levels: PriorityLevels,
     nowMs: number,
   ) {
-    super(rows, bucketKey, levels.of(priority))
+    const feeds = { rows, bucketKey, whole: false, data: [], dims: null }
+    super(feeds, levels.of(priority), noOptions, nothing, nothing)
     this.index = index
     this.wholeRows = wholeRows
     this.deadlineMs = deadlineMs
