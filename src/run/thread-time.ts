@@ -266,6 +266,9 @@ const firstHeldMs = 300
 const firstConfirmations = 3
 const mostHeldMs = 8000
 
+/** The worker is compared again only where so much of a core was idle meanwhile: without a free one it can gain nothing. */
+const leastIdleCores = 0.2
+
 /**
  * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
  * worker, beside what that thread does. A machine with a free core does more with both threads. On a busy one they wait for each
@@ -280,6 +283,9 @@ export class RunPlace {
   #verdict: Place = 'here'
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity
+  /** When the idle time of the cores was last read, and what it was. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
+  #idleReadAtMs = -0
+  #idleMs = NaN
   #isDoubted = false
   #confirmed = 0
   /** The phase of a comparison; -1 outside. */
@@ -296,8 +302,9 @@ export class RunPlace {
    * See {@link InlineBudget.ran}.
    *
    * @param isShort whether it may be here.
+   * @param idleCoresMs for how long the machine's cores have been idle, summed; NaN when unknown.
    */
-  ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number): void {
+  ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number, idleCoresMs: () => number): void {
     this.#busyMs += occupiedMs
     this.#shortRuns += isShort ? 1 : -1
     const elapsedMs = nowMs - this.#sinceMs
@@ -310,7 +317,7 @@ export class RunPlace {
     this.#busyMs = this.#shortRuns = 0
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs)
-    else if (nowMs >= this.#heldUntilMs) this.#phase = this.#sums.here = this.#sums.elsewhere = 0
+    else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, idleCoresMs())
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
 
@@ -319,6 +326,15 @@ export class RunPlace {
     this.present = null
     this.#phase = -1
     this.#isDoubted = false
+  }
+
+  /** Begins a comparison, if the other place can be better. */
+  #begin(nowMs: number, idleMs: number): void {
+    const idleCores = (idleMs - this.#idleMs) / (nowMs - this.#idleReadAtMs)
+    this.#idleReadAtMs = nowMs
+    this.#idleMs = idleMs
+    if (this.#verdict === 'here' && idleCores < leastIdleCores) this.#heldUntilMs = nowMs + firstHeldMs
+    else this.#phase = this.#sums.here = this.#sums.elsewhere = 0
   }
 
   #compare(rate: number, nowMs: number): void {
@@ -343,8 +359,10 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
+/** What the thread may do at a stretch, in milliseconds: others wait for so long, and a run, at most. */
 const stretchMs = 0.25
+/** The time before a run counts as well, mostly for answers and the calls that they bring; but of a pause only so many times the run. */
+const mostBeforeRun = 2
 
 /**
  * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here
@@ -372,8 +390,10 @@ export class InlineBudget {
   #creditMs = stretchMs
   #atMs: number
   readonly #onNextTurn: (then: () => void) => void
-  /** What was run here since the event loop had its turn. */
+  readonly #idleCoresMs: () => number
+  /** What this thread did since the event loop had its turn, and until when that is counted. */
   #stretchMs = 0
+  #countedToMs: number
   #awaitsTurn = false
   #readAtMs = 0
   #readCpuMs = 0
@@ -383,19 +403,22 @@ export class InlineBudget {
   /**
    * @param cpuMs what this thread has computed so far; left out where it does nothing else.
    * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
+   * @param idleCoresMs for how long the machine's cores have been idle, summed; NaN when unknown.
    */
   constructor(
     clock: Clock,
     { maxUs, loopShare }: Required<InlineOptions>,
     cpuMs = () => clock.nowMs(),
     onNextTurn = (then: () => void) => then(),
+    idleCoresMs = () => NaN,
   ) {
     this.#clock = clock
     this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
-    this.#atMs = clock.nowMs()
+    this.#idleCoresMs = idleCoresMs
+    this.#atMs = this.#countedToMs = clock.nowMs()
     this.#read(this.#atMs)
   }
 
@@ -422,13 +445,13 @@ export class InlineBudget {
   }
 
   /** Charges a run that was allowed. */
-  spent(tookMs: number, { runPlace }: PlacedSource): void {
+  spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    this.#stretches(tookMs)
-    if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
+    this.#stretches(tookMs, nowMs)
+    if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
-    runPlace.elsewhereUntilMs = this.#clock.nowMs() + heldMs
+    runPlace.elsewhereUntilMs = nowMs + heldMs
   }
 
   /**
@@ -443,7 +466,7 @@ export class InlineBudget {
     nowMs = this.#clock.nowMs(),
   ): void {
     if (mayBePlaced && nowMs >= runPlace.elsewhereUntilMs)
-      runPlace.ran(use.rows, tookMs <= this.#maxMs, occupiedMs, nowMs)
+      runPlace.ran(use.rows, tookMs <= this.#maxMs, occupiedMs, nowMs, this.#idleCoresMs)
     else runPlace.leave()
   }
 
@@ -458,8 +481,10 @@ export class InlineBudget {
    * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
    * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
    */
-  #stretches(tookMs: number): void {
-    this.#stretchMs += tookMs
+  #stretches(tookMs: number, nowMs: number): void {
+    this.#stretchMs +=
+      tookMs + Math.max(0, Math.min(nowMs - tookMs - this.#countedToMs, mostBeforeRun * tookMs))
+    this.#countedToMs = nowMs
     if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
     this.#askForTurn()
   }
@@ -467,6 +492,7 @@ export class InlineBudget {
   readonly #turned = (): void => {
     this.#awaitsTurn = false
     this.#stretchMs = 0
+    this.#countedToMs = this.#clock.nowMs()
     const [next] = this.#resumed
     if (next === undefined) return
     this.#resumed.delete(next)
@@ -480,9 +506,8 @@ export class InlineBudget {
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */
-  #computedMs(tookMs: number): number {
+  #computedMs(tookMs: number, nowMs: number): number {
     const [beganAtMs, beganCpuMs] = [this.#readAtMs, this.#readCpuMs]
-    const nowMs = this.#clock.nowMs()
     this.#read(nowMs)
     return this.#readCpuMs - beganCpuMs - (nowMs - tookMs - beganAtMs)
   }

@@ -306,7 +306,7 @@ export class Worker {
     const done = this.time.done(slotId, tookMs, nowMs)
     if (done === null) return false
     this.#stops.ended(slotId)
-    if (times.inline === true) this.#inline?.spent(tookMs, done.source)
+    if (times.inline === true) this.#inline?.spent(tookMs, done.source, nowMs)
     // Reports come by two ways: that of the batch before it may still be under way, and this one's start was not reported.
     done.source.started(slotId)
     this.#reportStarted()

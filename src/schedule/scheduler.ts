@@ -122,19 +122,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
   #calledTurn = 0
   #callsLeft = 0
 
-  constructor({
-    joining,
-    observed,
-    rowCheck,
-    padding,
-    costs,
-    config,
-    runTimes,
-    instances,
-    clock,
-    keepAlive,
-    gaveUp,
-  }: ScheduledModel) {
+  constructor(model: ScheduledModel) {
+    const { joining, observed, padding, config, runTimes, instances, clock, keepAlive } = model
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
@@ -145,11 +134,11 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
-    this.#costs = costs
+    this.#costs = model.costs
     this.instances = new InstanceSet(clock)
     this.keepAlive = keepAlive
-    this.rowCheck = rowCheck
-    this.#gaveUp = gaveUp
+    this.rowCheck = model.rowCheck
+    this.#gaveUp = (reason) => model.gaveUp(reason)
     this.#inFlight = new InFlight(keepAlive)
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
@@ -516,18 +505,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
       if (requests.length > 0)
-        return {
-          ...retry,
-          requests,
-          takenAtMs: this.clock.nowMs(),
-          formed: ++this.#formed,
-          id: ++this.#runs,
-          place: null,
-          isRerun: true,
-          ahead: false,
-          limited: false,
-          rerun: null,
-        }
+        return this.#batch(requests, this.clock.nowMs(), retry.reason, true, retry.isExclusive, true)
     }
     return null
   }
@@ -541,23 +519,33 @@ export class Scheduler implements QueueOwner<InferRequest> {
       formed = this.#queue.take(idle, startsInMs)
     ) {
       const requests = this.#unchanged(formed.entries)
-      if (requests.length === 0) continue
-      const id = idle ? ++this.#runs : 0
-      return {
-        formed: ++this.#formed,
-        id,
-        place: null,
-        requests,
-        takenAtMs: formed.takenAtMs,
-        reason: formed.reason,
-        isExclusive: false,
-        isRerun: false,
-        ahead: !idle,
-        limited: false,
-        rerun: null,
-      }
+      if (requests.length > 0) return this.#batch(requests, formed.takenAtMs, formed.reason, idle)
     }
     return null
+  }
+
+  /** @param starts whether it is run at once, or else prefetched. */
+  #batch(
+    requests: readonly InferRequest[],
+    takenAtMs: number,
+    reason: Batch['reason'],
+    starts: boolean,
+    isExclusive = false,
+    isRerun = false,
+  ): Batch {
+    return {
+      formed: ++this.#formed,
+      id: starts ? ++this.#runs : 0,
+      place: null,
+      requests,
+      takenAtMs,
+      reason,
+      isExclusive,
+      isRerun,
+      ahead: !starts,
+      limited: false,
+      rerun: null,
+    }
   }
 
   /** Rejects requests whose data was changed since they were checked, and gives the others. */
@@ -609,10 +597,8 @@ export class Scheduler implements QueueOwner<InferRequest> {
     } catch (error) {
       return this.#undivided(batch, error as UndividedOutput)
     }
-    this.#ended(
-      batch,
-      indivisible === null ? null : `output '${indivisible}' does not have one entry per row`,
-    )
+    const error = indivisible === null ? null : `output '${indivisible}' does not have one entry per row`
+    this.#ended(batch, error)
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
     if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs))

@@ -123,6 +123,20 @@ it('allows no more than a stretch before the event loop has had its turn, whatev
   expect(stretch()).toBe(2)
 })
 
+it('counts what the thread does between runs, but of a pause only twice the run that follows', () => {
+  const clock = { time: 1000, nowMs: () => clock.time, setTimer: () => 0, clearTimer: () => {} }
+  const turns: (() => void)[] = []
+  const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const runsAfter = (betweenMs: number) => {
+    let runs = 0
+    for (clock.time += 10; own.allows(0.02, source); runs++)
+      own.spent(0.02, source, (clock.time += betweenMs + 0.02))
+    turns.shift()!()
+    return runs
+  }
+  expect([0, 0.03, 0.04, 100].map(runsAfter)).toEqual([11, 5, 5, 5])
+})
+
 it('allows none with a share of 0 once the first stretch is used up', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0 })
   own.spent(1, source)
@@ -131,8 +145,16 @@ it('allows none with a share of 0 once the first stretch is used up', () => {
 })
 
 /** A model that always has work: `rate` rows a millisecond, in batches of 32, by where they run. */
-function loaded(rate: { here: number; elsewhere: number }) {
-  const { time, budget: own } = budget({ maxUs: 200, loopShare: 1 })
+function loaded(rate: { here: number; elsewhere: number }, idle = { cores: NaN }) {
+  const time = at(1000)
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
+  let [idleMs, idleToMs] = [5e5, time.now]
+  const idleCoresMs = () => {
+    idleMs += (time.now - idleToMs) * idle.cores
+    idleToMs = time.now
+    return idleMs
+  }
+  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, undefined, idleCoresMs)
   const source = placed()
   const run = (ms: number, busyShare = 0.9, runMs = 0.1): ('here' | 'elsewhere')[] => {
     const places: ('here' | 'elsewhere')[] = []
@@ -173,6 +195,31 @@ it('compares again soon, and after three times twice as late each time that the 
   const shareOfEightSeconds = shareHere(run(8000))
   expect(shareOfEightSeconds).toBeGreaterThan(0.99)
   expect(shareOfEightSeconds).toBeLessThan(1)
+})
+
+it('tries the worker once, and then only where a core is idle meanwhile', () => {
+  const rate = { here: 300, elsewhere: 600 }
+  const idle = { cores: 0.1 }
+  const { run, shareHere } = loaded(rate, idle)
+  expect(shareHere(run(100))).toBeLessThan(0.9)
+  rate.elsewhere = 150
+  run(300)
+  expect(shareHere(run(20_000))).toBe(1)
+  rate.elsewhere = 600
+  idle.cores = 0.3
+  run(1500)
+  expect(shareHere(run(200))).toBeLessThan(0.2)
+})
+
+it('tries this thread again where no core is idle, as the worker may have lost by that', () => {
+  const rate = { here: 300, elsewhere: 600 }
+  const idle = { cores: 1 }
+  const { run, shareHere } = loaded(rate, idle)
+  run(2400)
+  expect(shareHere(run(500))).toBe(0)
+  ;[rate.elsewhere, idle.cores] = [150, 0]
+  run(20_000)
+  expect(shareHere(run(5000))).toBe(1)
 })
 
 it('ends a comparison after half of it where the present place is clearly better, be it here or elsewhere', () => {
