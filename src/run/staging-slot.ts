@@ -54,7 +54,8 @@ export class StagingSlot {
   #known: SlotMemory | null = null
   /** How often the worker was notified of other memory. A layout from before has to be announced again. */
   #telling = 0
-  readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
+  /** Of fixed shapes, all outputs and few rows, the hot case. An array that grows has V8 throw away what it has compiled. */
+  readonly #byRows = new Array<ViewedLayout | null>(mostByRows + 1).fill(null)
   readonly #byKey = new Map<string, ViewedLayout>()
   #layouts = 0
   /** The batch in flight. */
@@ -243,7 +244,7 @@ export class StagingSlot {
   /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output has another size than its layout says. */
   forgetLayouts(): void {
     this.#known = null
-    this.#byRows.length = 0
+    this.#byRows.fill(null)
     this.#byKey.clear()
     this.#layouts = 0
   }

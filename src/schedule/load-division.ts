@@ -65,7 +65,7 @@ export class LoadDivision implements BatchSizer {
   #parts = 1
   /** Of what is being compared. */
   readonly #rate = new AttainedRate()
-  #idleMs = 0
+  #idleMs = -0 // times and rates are doubles from the start
   /** Of a load that is watched or gathered. */
   #runs = 0
   #lastRows = 0
@@ -247,7 +247,7 @@ export class LoadDivision implements BatchSizer {
     const key = `${this.instances} ${Math.round(Math.log(load) / -Math.log(similarShare))}`
     let verdict = this.#verdicts.get(key)
     if (verdict === undefined)
-      this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: 0, wholeRate: 0 }))
+      this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: -0, wholeRate: -0 }))
     return verdict
   }
 
