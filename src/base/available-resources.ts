@@ -59,12 +59,14 @@ const cpuQuota: GroupLimit = {
 const tickMs = 10
 
 /**
- * Returns for how long the machine's cores have had nothing to do since it started, summed, in milliseconds; NaN where the system does
- * not tell, as only Linux does. It takes some 30 microseconds.
+ * Returns for how long the machine's cores have been idle or computed for this process, summed, in milliseconds. The difference of two such
+ * times tells what others left to it. NaN where the system does not tell, as only Linux does. It takes some 30 microseconds.
  */
-export function idleCoresMs(): number {
+export function freeCoresMs(): number {
   const [, idle, waiting] = /^cpu +\d+ \d+ \d+ (\d+) (\d+)/.exec(readText('/proc/stat')) ?? []
-  return (Number(idle) + Number(waiting)) * tickMs || NaN // some sandboxes tell 0
+  const idleMs = (Number(idle) + Number(waiting)) * tickMs || NaN // some sandboxes tell 0
+  const { user, system } = process.cpuUsage()
+  return idleMs + (user + system) / 1000
 }
 
 /** Memory of the machine, and how much a process may use. */

@@ -1,6 +1,6 @@
 import { type Clock, nextTurn } from '../base/clock.ts'
 import type { ResolvedEngineOptions, StagingOptions } from '../options/engine-options.ts'
-import { idleCoresMs } from '../base/available-resources.ts'
+import { freeCoresMs } from '../base/available-resources.ts'
 import { InferenceError } from '../errors.ts'
 import { BindingExecutor, CompletionLoop } from './executors/binding/binding-executor.ts'
 import type { ExecutorEvents } from './executors/executor.ts'
@@ -91,7 +91,7 @@ function nativeExecutors(
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, nextTurn, idleCoresMs),
+    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, nextTurn, freeCoresMs),
     make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
   }

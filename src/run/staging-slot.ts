@@ -55,7 +55,7 @@ export class StagingSlot {
   /** How often the worker was notified of other memory. A layout from before has to be announced again. */
   #telling = 0
   /** Of fixed shapes, all outputs and few rows, the hot case. An array that grows has V8 throw away what it has compiled. */
-  readonly #byRows = new Array<ViewedLayout | null>(mostByRows + 1).fill(null)
+  readonly #byRows = Array.from({ length: mostByRows + 1 }, (): ViewedLayout | null => null)
   readonly #byKey = new Map<string, ViewedLayout>()
   #layouts = 0
   /** The batch in flight. */

@@ -266,8 +266,8 @@ const firstHeldMs = 300
 const firstConfirmations = 3
 const mostHeldMs = 8000
 
-/** The worker is compared again only where so much of a core was idle meanwhile: without a free one it can gain nothing. */
-const leastIdleCores = 0.2
+/** The worker is compared again only where others left so many cores to this process meanwhile: with one it can gain nothing. */
+const leastFreeCores = 1.5
 
 /**
  * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
@@ -283,9 +283,9 @@ export class RunPlace {
   #verdict: Place = 'here'
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity
-  /** When the idle time of the cores was last read, and what it was. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
-  #idleReadAtMs = -0
-  #idleMs = NaN
+  /** When the time of free cores was last read, and what it was. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
+  #freeReadAtMs = -0
+  #freeMs = NaN
   #isDoubted = false
   #confirmed = 0
   /** The phase of a comparison; -1 outside. */
@@ -302,9 +302,9 @@ export class RunPlace {
    * See {@link InlineBudget.ran}.
    *
    * @param isShort whether it may be here.
-   * @param idleCoresMs for how long the machine's cores have been idle, summed; NaN when unknown.
+   * @param freeCoresMs for how long cores have been idle or this process's, summed; NaN when unknown.
    */
-  ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number, idleCoresMs: () => number): void {
+  ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number, freeCoresMs: () => number): void {
     this.#busyMs += occupiedMs
     this.#shortRuns += isShort ? 1 : -1
     const elapsedMs = nowMs - this.#sinceMs
@@ -317,7 +317,7 @@ export class RunPlace {
     this.#busyMs = this.#shortRuns = 0
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs)
-    else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, idleCoresMs())
+    else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, freeCoresMs())
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
 
@@ -329,11 +329,11 @@ export class RunPlace {
   }
 
   /** Begins a comparison, if the other place can be better. */
-  #begin(nowMs: number, idleMs: number): void {
-    const idleCores = (idleMs - this.#idleMs) / (nowMs - this.#idleReadAtMs)
-    this.#idleReadAtMs = nowMs
-    this.#idleMs = idleMs
-    if (this.#verdict === 'here' && idleCores < leastIdleCores) this.#heldUntilMs = nowMs + firstHeldMs
+  #begin(nowMs: number, freeMs: number): void {
+    const freeCores = (freeMs - this.#freeMs) / (nowMs - this.#freeReadAtMs)
+    this.#freeReadAtMs = nowMs
+    this.#freeMs = freeMs
+    if (this.#verdict === 'here' && freeCores < leastFreeCores) this.#heldUntilMs = nowMs + firstHeldMs
     else this.#phase = this.#sums.here = this.#sums.elsewhere = 0
   }
 
@@ -390,7 +390,7 @@ export class InlineBudget {
   #creditMs = stretchMs
   #atMs: number
   readonly #onNextTurn: (then: () => void) => void
-  readonly #idleCoresMs: () => number
+  readonly #freeCoresMs: () => number
   /** What this thread did since the event loop had its turn, and until when that is counted. */
   #stretchMs = 0
   #countedToMs: number
@@ -403,21 +403,21 @@ export class InlineBudget {
   /**
    * @param cpuMs what this thread has computed so far; left out where it does nothing else.
    * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
-   * @param idleCoresMs for how long the machine's cores have been idle, summed; NaN when unknown.
+   * @param freeCoresMs for how long cores have been idle or this process's, summed; NaN when unknown.
    */
   constructor(
     clock: Clock,
     { maxUs, loopShare }: Required<InlineOptions>,
     cpuMs = () => clock.nowMs(),
     onNextTurn = (then: () => void) => then(),
-    idleCoresMs = () => NaN,
+    freeCoresMs = () => NaN,
   ) {
     this.#clock = clock
     this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
-    this.#idleCoresMs = idleCoresMs
+    this.#freeCoresMs = freeCoresMs
     this.#atMs = this.#countedToMs = clock.nowMs()
     this.#read(this.#atMs)
   }
@@ -466,7 +466,7 @@ export class InlineBudget {
     nowMs = this.#clock.nowMs(),
   ): void {
     if (mayBePlaced && nowMs >= runPlace.elsewhereUntilMs)
-      runPlace.ran(use.rows, tookMs <= this.#maxMs, occupiedMs, nowMs, this.#idleCoresMs)
+      runPlace.ran(use.rows, tookMs <= this.#maxMs, occupiedMs, nowMs, this.#freeCoresMs)
     else runPlace.leave()
   }
 

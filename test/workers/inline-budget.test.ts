@@ -145,16 +145,16 @@ it('allows none with a share of 0 once the first stretch is used up', () => {
 })
 
 /** A model that always has work: `rate` rows a millisecond, in batches of 32, by where they run. */
-function loaded(rate: { here: number; elsewhere: number }, idle = { cores: NaN }) {
+function loaded(rate: { here: number; elsewhere: number }, free = { cores: NaN }) {
   const time = at(1000)
   const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
-  let [idleMs, idleToMs] = [5e5, time.now]
-  const idleCoresMs = () => {
-    idleMs += (time.now - idleToMs) * idle.cores
-    idleToMs = time.now
-    return idleMs
+  let [freeMs, freeToMs] = [5e5, time.now]
+  const freeCoresMs = () => {
+    freeMs += (time.now - freeToMs) * free.cores
+    freeToMs = time.now
+    return freeMs
   }
-  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, undefined, idleCoresMs)
+  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, undefined, freeCoresMs)
   const source = placed()
   const run = (ms: number, busyShare = 0.9, runMs = 0.1): ('here' | 'elsewhere')[] => {
     const places: ('here' | 'elsewhere')[] = []
@@ -197,27 +197,27 @@ it('compares again soon, and after three times twice as late each time that the 
   expect(shareOfEightSeconds).toBeLessThan(1)
 })
 
-it('tries the worker once, and then only where a core is idle meanwhile', () => {
+it('tries the worker once, and then only where others leave more than one core', () => {
   const rate = { here: 300, elsewhere: 600 }
-  const idle = { cores: 0.1 }
-  const { run, shareHere } = loaded(rate, idle)
+  const free = { cores: 1.1 }
+  const { run, shareHere } = loaded(rate, free)
   expect(shareHere(run(100))).toBeLessThan(0.9)
   rate.elsewhere = 150
   run(300)
   expect(shareHere(run(20_000))).toBe(1)
   rate.elsewhere = 600
-  idle.cores = 0.3
+  free.cores = 1.6
   run(1500)
   expect(shareHere(run(200))).toBeLessThan(0.2)
 })
 
-it('tries this thread again where no core is idle, as the worker may have lost by that', () => {
+it('tries this thread again however few cores others leave, as the worker may have lost by that', () => {
   const rate = { here: 300, elsewhere: 600 }
-  const idle = { cores: 1 }
-  const { run, shareHere } = loaded(rate, idle)
+  const free = { cores: 2 }
+  const { run, shareHere } = loaded(rate, free)
   run(2400)
   expect(shareHere(run(500))).toBe(0)
-  ;[rate.elsewhere, idle.cores] = [150, 0]
+  ;[rate.elsewhere, free.cores] = [150, 1]
   run(20_000)
   expect(shareHere(run(5000))).toBe(1)
 })
