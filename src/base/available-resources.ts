@@ -55,16 +55,15 @@ const cpuQuota: GroupLimit = {
   },
 }
 
-/** In /proc/stat times are told in hundredths of a second. */
-const tickMs = 10
-
 /**
- * Returns for how long the machine's cores have been idle or computed for this process, summed, in milliseconds. The difference of two such
- * times tells what others left to it. NaN where the system does not tell, as only Linux does. It takes some 30 microseconds.
+ * Returns how much core time was idle, or this process's, since the machine started, in milliseconds. The difference of two such times says
+ * how many cores others left to this process, be it allowed to use them or not. NaN where it is unknown: on other systems than Linux, and in
+ * sandboxes that say 0.
+ *
+ * @param root of a file system with another /proc/uptime.
  */
-export function freeCoresMs(): number {
-  const [, idle, waiting] = /^cpu +\d+ \d+ \d+ (\d+) (\d+)/.exec(readText('/proc/stat')) ?? []
-  const idleMs = (Number(idle) + Number(waiting)) * tickMs || NaN // some sandboxes tell 0
+export function freeCoresMs(root = '/'): number {
+  const idleMs = 1000 * Number(readText(join(root, 'proc/uptime')).split(' ')[1]) || NaN
   const { user, system } = process.cpuUsage()
   return idleMs + (user + system) / 1000
 }

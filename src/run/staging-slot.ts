@@ -54,7 +54,7 @@ export class StagingSlot {
   #known: SlotMemory | null = null
   /** How often the worker was notified of other memory. A layout from before has to be announced again. */
   #telling = 0
-  /** Of fixed shapes, all outputs and few rows, the hot case. An array that grows has V8 throw away what it has compiled. */
+  /** Of fixed shapes, all outputs and few rows, the hot case. It has its full length from the start: where it grew, V8 would throw away what it has compiled. */
   readonly #byRows = Array.from({ length: mostByRows + 1 }, (): ViewedLayout | null => null)
   readonly #byKey = new Map<string, ViewedLayout>()
   #layouts = 0

@@ -166,17 +166,13 @@ export class FairShare<T> {
   #virtualMs = 0
   #activeWeight = 0
 
-  get size(): number {
-    return this.#shares.size
-  }
-
   /** Weights of the sources that may have work, summed. */
   get activeWeight(): number {
     return this.#activeWeight
   }
 
-  get sources(): T[] {
-    return [...this.#shares.keys()]
+  get size(): number {
+    return this.#shares.size
   }
 
   join(source: T, weight = 1): void {
@@ -266,8 +262,10 @@ const firstHeldMs = 300
 const firstConfirmations = 3
 const mostHeldMs = 8000
 
-/** The worker is compared again only where others left so many cores to this process meanwhile: with one it can gain nothing. */
+/** After the first comparison the worker is tried only where others leave so many cores to this process: this thread's, and half of another ... */
 const leastFreeCores = 1.5
+/** ... and, as others may make way for it nevertheless, after so long. */
+const mostUntriedMs = 60_000
 
 /**
  * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
@@ -283,18 +281,20 @@ export class RunPlace {
   #verdict: Place = 'here'
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity
-  /** When the time of free cores was last read, and what it was. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
-  #freeReadAtMs = -0
+  /** When that began, and the time of free cores then. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
+  #heldSinceMs = -0
   #freeMs = NaN
+  /** The end of the last comparison. */
+  #comparedAtMs = -0
   #isDoubted = false
   #confirmed = 0
   /** The phase of a comparison; -1 outside. */
   #phase = -1
   /** Rows per millisecond in the phases of it that are over, summed. -0: doubles from the start. */
   readonly #sums = { here: -0, elsewhere: -0 }
-  #sinceMs = 0
+  #sinceMs = -0
   #sinceRows = 0
-  #busyMs = 0
+  #busyMs = -0
   /** By how many there are more of them than of long ones. */
   #shortRuns = 0
 
@@ -302,7 +302,7 @@ export class RunPlace {
    * See {@link InlineBudget.ran}.
    *
    * @param isShort whether it may be here.
-   * @param freeCoresMs for how long cores have been idle or this process's, summed; NaN when unknown.
+   * @param freeCoresMs see the function of that name; NaN when unknown.
    */
   ran(rows: number, isShort: boolean, occupiedMs: number, nowMs: number, freeCoresMs: () => number): void {
     this.#busyMs += occupiedMs
@@ -316,7 +316,7 @@ export class RunPlace {
     this.#sinceRows = rows
     this.#busyMs = this.#shortRuns = 0
     if (!matters) return this.leave()
-    if (this.#phase >= 0) this.#compare(rate, nowMs)
+    if (this.#phase >= 0) this.#compare(rate, nowMs, freeCoresMs)
     else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, freeCoresMs())
     this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
   }
@@ -328,16 +328,21 @@ export class RunPlace {
     this.#isDoubted = false
   }
 
-  /** Begins a comparison, if the other place can be better. */
+  /** Begins a comparison, if it may come out otherwise. */
   #begin(nowMs: number, freeMs: number): void {
-    const freeCores = (freeMs - this.#freeMs) / (nowMs - this.#freeReadAtMs)
-    this.#freeReadAtMs = nowMs
-    this.#freeMs = freeMs
-    if (this.#verdict === 'here' && freeCores < leastFreeCores) this.#heldUntilMs = nowMs + firstHeldMs
+    const freeCores = (freeMs - this.#freeMs) / (nowMs - this.#heldSinceMs)
+    const isVain = this.#verdict === 'here' && freeCores < leastFreeCores
+    if (isVain && nowMs < this.#comparedAtMs + mostUntriedMs) this.#hold(firstHeldMs, nowMs, freeMs)
     else this.#phase = this.#sums.here = this.#sums.elsewhere = 0
   }
 
-  #compare(rate: number, nowMs: number): void {
+  #hold(ms: number, nowMs: number, freeMs: number): void {
+    this.#heldSinceMs = nowMs
+    this.#heldUntilMs = nowMs + ms
+    this.#freeMs = freeMs
+  }
+
+  #compare(rate: number, nowMs: number, freeCoresMs: () => number): void {
     const sums = this.#sums
     sums[phases[this.#phase]!] += rate
     const gain = sums.elsewhere / sums.here
@@ -351,7 +356,8 @@ export class RunPlace {
     if (!this.#isDoubted) this.#verdict = found
     const isFirst = isOther || ++this.#confirmed <= firstConfirmations
     this.#heldMs = isFirst ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
-    this.#heldUntilMs = nowMs + this.#heldMs
+    this.#hold(this.#heldMs, nowMs, freeCoresMs())
+    this.#comparedAtMs = nowMs
     sums.here = sums.elsewhere = 0
   }
 }
@@ -359,9 +365,9 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/** What the thread may do at a stretch, in milliseconds: others wait for so long, and a run, at most. */
+/** What counts up to so many milliseconds is a stretch, after which the event loop has its turn before anything is run here. */
 const stretchMs = 0.25
-/** The time before a run counts as well, mostly for answers and the calls that they bring; but of a pause only so many times the run. */
+/** Runs count, and the time before each, as it is mostly for answers and the calls that they bring; a pause only for so many times the run. */
 const mostBeforeRun = 2
 
 /**
@@ -392,7 +398,7 @@ export class InlineBudget {
   readonly #onNextTurn: (then: () => void) => void
   readonly #freeCoresMs: () => number
   /** What this thread did since the event loop had its turn, and until when that is counted. */
-  #stretchMs = 0
+  #stretchMs = -0
   #countedToMs: number
   #awaitsTurn = false
   #readAtMs = 0
@@ -403,7 +409,7 @@ export class InlineBudget {
   /**
    * @param cpuMs what this thread has computed so far; left out where it does nothing else.
    * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
-   * @param freeCoresMs for how long cores have been idle or this process's, summed; NaN when unknown.
+   * @param freeCoresMs see the function of that name; NaN when unknown.
    */
   constructor(
     clock: Clock,

@@ -32,6 +32,9 @@ import { SplitRequest } from './split-request.ts'
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
 
+/** What makes one batch differ from another when it leaves the queue, or is to be run again. */
+type FormedBatch = Pick<Batch, 'requests' | 'takenAtMs' | 'reason' | 'isExclusive' | 'isRerun'>
+
 /** What a {@link Scheduler} is made for. */
 export interface ScheduledModel {
   readonly joining: Joining
@@ -53,7 +56,7 @@ export interface ScheduledModel {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
   /** The model cannot serve any more. */
-  gaveUp(reason: string): void
+  readonly gaveUp: (reason: string) => void
 }
 
 /** Of the rows that wait or run, one run on the worker has at most this share: answers and the calls that follow from them are to overlap with it. */
@@ -138,7 +141,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     this.instances = new InstanceSet(clock)
     this.keepAlive = keepAlive
     this.rowCheck = model.rowCheck
-    this.#gaveUp = (reason) => model.gaveUp(reason)
+    this.#gaveUp = model.gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
@@ -505,7 +508,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
       if (requests.length > 0)
-        return this.#batch(requests, this.clock.nowMs(), retry.reason, true, retry.isExclusive, true)
+        return this.#batch({ ...retry, requests, takenAtMs: this.clock.nowMs(), isRerun: true }, true)
     }
     return null
   }
@@ -519,20 +522,15 @@ export class Scheduler implements QueueOwner<InferRequest> {
       formed = this.#queue.take(idle, startsInMs)
     ) {
       const requests = this.#unchanged(formed.entries)
-      if (requests.length > 0) return this.#batch(requests, formed.takenAtMs, formed.reason, idle)
+      const { takenAtMs, reason } = formed
+      if (requests.length > 0)
+        return this.#batch({ requests, takenAtMs, reason, isExclusive: false, isRerun: false }, idle)
     }
     return null
   }
 
   /** @param starts whether it is run at once, or else prefetched. */
-  #batch(
-    requests: readonly InferRequest[],
-    takenAtMs: number,
-    reason: Batch['reason'],
-    starts: boolean,
-    isExclusive = false,
-    isRerun = false,
-  ): Batch {
+  #batch({ requests, takenAtMs, reason, isExclusive, isRerun }: FormedBatch, starts: boolean): Batch {
     return {
       formed: ++this.#formed,
       id: starts ? ++this.#runs : 0,

@@ -1,23 +1,30 @@
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem, uptime } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { availableCores, availableMemory, freeCoresMs } from '../../src/base/available-resources.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
 import { inGroup, memoryLimits, quotas } from './control-groups.ts'
 
-it.runIf(process.platform === 'linux')(
-  'tells for how long the cores have been idle or this process has had them, summed',
-  () => {
-    const idleOf = (all: ReturnType<typeof cpus>) => all.reduce((sum, { times }) => sum + times.idle, 0)
-    const before = idleOf(cpus())
-    const ownMs = freeCoresMs()
-    // It counts what waits for a disk as well, which Node.js leaves out, and both are told in steps of 10 ms.
-    expect(ownMs).toBeGreaterThanOrEqual(before - 10 * cpus().length)
-    expect(ownMs).toBeLessThanOrEqual(1000 * uptime() * cpus().length)
-  },
-)
+describe('the time of free cores', () => {
+  const told = (text: string) => freeCoresMs(temporaryFolder({ 'proc/uptime': text }))
+
+  it('is that in which they were idle or this process had them', () => {
+    vi.spyOn(process, 'cpuUsage').mockReturnValue({ user: 1_500_000, system: 500_000 })
+    expect(told('74210.05 8.25\n')).toBe(10_250)
+    vi.restoreAllMocks()
+  })
+
+  it.each(['', '74210.05 0.00\n', '74210.05\n'])('is unknown where the system says %j', (text) => {
+    expect(told(text)).toBeNaN()
+  })
+
+  it.runIf(process.platform === 'linux')('is what this system says', () => {
+    expect(freeCoresMs()).toBeGreaterThan(0)
+    expect(freeCoresMs()).toBeLessThanOrEqual(1000 * (uptime() + 1) * cpus().length)
+  })
+})
 
 const quotaOf = (files: Files): number | null => availableCores(temporaryFolder(files)).quota
 

@@ -6,10 +6,7 @@ import { FakeClock } from '../fake-clock.ts'
 /** Gives turns to whoever is least served among `wanting`, each batch taking the tenant's own time. */
 function serve(share: FairShare<string>, wanting: string[], costMs: Record<string, number>, turns: number) {
   const servedMs: Record<string, number> = {}
-  for (const tenant of share.sources) {
-    if (wanting.includes(tenant)) share.activate(tenant)
-    else share.deactivate(tenant)
-  }
+  for (const tenant of wanting) share.activate(tenant)
   for (let turn = 0; turn < turns; turn++) {
     const { source: tenant } = share.next()!
     share.settle(share.charge(tenant), costMs[tenant]!)

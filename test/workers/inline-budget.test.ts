@@ -123,18 +123,21 @@ it('allows no more than a stretch before the event loop has had its turn, whatev
   expect(stretch()).toBe(2)
 })
 
-it('counts what the thread does between runs, but of a pause only twice the run that follows', () => {
+it.each([
+  [0.02, [11, 5, 5, 5]],
+  [0.0105, [22, 8, 8, 8]],
+])('counts what the thread does between runs of %f ms, but of a pause only twice the run', (runMs, all) => {
   const clock = { time: 1000, nowMs: () => clock.time, setTimer: () => 0, clearTimer: () => {} }
   const turns: (() => void)[] = []
   const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, undefined, (then) => turns.push(then))
   const runsAfter = (betweenMs: number) => {
     let runs = 0
-    for (clock.time += 10; own.allows(0.02, source); runs++)
-      own.spent(0.02, source, (clock.time += betweenMs + 0.02))
+    for (clock.time += 10; own.allows(runMs, source); runs++)
+      own.spent(runMs, source, (clock.time += betweenMs + runMs))
     turns.shift()!()
     return runs
   }
-  expect([0, 0.03, 0.04, 100].map(runsAfter)).toEqual([11, 5, 5, 5])
+  expect([0, 0.03, 0.04, 100].map(runsAfter)).toEqual(all)
 })
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
@@ -149,7 +152,9 @@ function loaded(rate: { here: number; elsewhere: number }, free = { cores: NaN }
   const time = at(1000)
   const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
   let [freeMs, freeToMs] = [5e5, time.now]
+  let reads = 0
   const freeCoresMs = () => {
+    reads++
     freeMs += (time.now - freeToMs) * free.cores
     freeToMs = time.now
     return freeMs
@@ -169,7 +174,7 @@ function loaded(rate: { here: number; elsewhere: number }, free = { cores: NaN }
     return places
   }
   const shareHere = (places: string[]) => places.filter((place) => place === 'here').length / places.length
-  return { own, source, run, shareHere }
+  return { own, source, run, shareHere, reads: () => reads }
 }
 
 it.each([
@@ -197,18 +202,43 @@ it('compares again soon, and after three times twice as late each time that the 
   expect(shareOfEightSeconds).toBeLessThan(1)
 })
 
-it('tries the worker once, and then only where others leave more than one core', () => {
-  const rate = { here: 300, elsewhere: 600 }
-  const free = { cores: 1.1 }
-  const { run, shareHere } = loaded(rate, free)
+it('tries the worker once, and then only where others leave one and a half cores, or after a minute', () => {
+  const rate = { here: 300, elsewhere: 150 }
+  const free = { cores: 1.45 }
+  const { run, shareHere, reads } = loaded(rate, free)
   expect(shareHere(run(100))).toBeLessThan(0.9)
-  rate.elsewhere = 150
-  run(300)
+  const readsBefore = reads()
   expect(shareHere(run(20_000))).toBe(1)
+  expect(reads() - readsBefore).toBeGreaterThan(60)
+  expect(reads() - readsBefore).toBeLessThan(70)
+  expect(shareHere(run(41_000))).toBeLessThan(1)
+  expect(shareHere(run(2000))).toBe(1)
   rate.elsewhere = 600
-  free.cores = 1.6
-  run(1500)
-  expect(shareHere(run(200))).toBeLessThan(0.2)
+  free.cores = 1.55
+  run(1000)
+  expect(shareHere(run(200))).toBeLessThan(0.6)
+})
+
+it('looks for free cores every 0.3 s, however long the last verdict held', () => {
+  const free = { cores: 2 }
+  const { run, shareHere, reads } = loaded({ here: 300, elsewhere: 150 }, free)
+  run(5000)
+  free.cores = 1
+  expect(shareHere(run(10_000))).toBeGreaterThan(0.99)
+  const readsBefore = reads()
+  run(3000)
+  expect(reads() - readsBefore).toBeGreaterThanOrEqual(9)
+  free.cores = 2
+  expect(shareHere(run(700))).toBeLessThan(1)
+})
+
+it('makes the first comparison, though others leave no core, after one that was broken off', () => {
+  const { run, shareHere } = loaded({ here: 300, elsewhere: 150 }, { cores: 1 })
+  run(20)
+  run(40, 0.1) // there is little load
+  run(15)
+  expect(shareHere(run(100))).toBeLessThan(0.9)
+  expect(shareHere(run(1000))).toBe(1)
 })
 
 it('tries this thread again however few cores others leave, as the worker may have lost by that', () => {
