@@ -367,7 +367,10 @@ type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
 /** What counts up to so many milliseconds is a stretch, after which the event loop has its turn before anything is run here. */
 const stretchMs = 0.25
-/** Runs count, and the time before each, as it is mostly for answers and the calls that they bring; a pause only for so many times the run. */
+/**
+ * Runs count; where all batches are run here also the time before each, which is mostly for answers and the calls that they bring. It
+ * counts up to so many times the run: in a longer pause the event loop may have had a turn.
+ */
 const mostBeforeRun = 2
 
 /**
@@ -453,7 +456,8 @@ export class InlineBudget {
   /** Charges a run that was allowed. */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    this.#stretches(tookMs, nowMs)
+    const beforeMs = runPlace.present === 'here' ? Math.max(0, nowMs - tookMs - this.#countedToMs) : 0
+    this.#stretches(tookMs + Math.min(beforeMs, mostBeforeRun * tookMs), nowMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
@@ -487,9 +491,8 @@ export class InlineBudget {
    * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
    * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
    */
-  #stretches(tookMs: number, nowMs: number): void {
-    this.#stretchMs +=
-      tookMs + Math.max(0, Math.min(nowMs - tookMs - this.#countedToMs, mostBeforeRun * tookMs))
+  #stretches(ms: number, nowMs: number): void {
+    this.#stretchMs += ms
     this.#countedToMs = nowMs
     if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
     this.#askForTurn()

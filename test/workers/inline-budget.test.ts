@@ -124,21 +124,26 @@ it('allows no more than a stretch before the event loop has had its turn, whatev
 })
 
 it.each([
-  [0.02, [11, 5, 5, 5]],
-  [0.0105, [22, 8, 8, 8]],
-])('counts what the thread does between runs of %f ms, but of a pause only twice the run', (runMs, all) => {
-  const clock = { time: 1000, nowMs: () => clock.time, setTimer: () => 0, clearTimer: () => {} }
-  const turns: (() => void)[] = []
-  const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, undefined, (then) => turns.push(then))
-  const runsAfter = (betweenMs: number) => {
-    let runs = 0
-    for (clock.time += 10; own.allows(runMs, source); runs++)
-      own.spent(runMs, source, (clock.time += betweenMs + runMs))
-    turns.shift()!()
-    return runs
-  }
-  expect([0, 0.03, 0.04, 100].map(runsAfter)).toEqual(all)
-})
+  ['here', 0.02, [11, 5, 5, 5]],
+  ['here', 0.0105, [22, 8, 8, 8]],
+  [null, 0.02, [13, 13, 13, 13]],
+] as const)(
+  'counts what the thread does between runs, up to twice the run, where all of them are here: place %s, %f ms',
+  (present, runMs, all) => {
+    const clock = { time: 1000, nowMs: () => clock.time, setTimer: () => 0, clearTimer: () => {} }
+    const turns: (() => void)[] = []
+    const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, undefined, (then) => turns.push(then))
+    source.runPlace.present = present
+    const runsAfter = (betweenMs: number) => {
+      let runs = 0
+      for (clock.time += 10; own.allows(runMs, source); runs++)
+        own.spent(runMs, source, (clock.time += betweenMs + runMs))
+      turns.shift()!()
+      return runs
+    }
+    expect([0, 0.03, 0.05, 100].map(runsAfter)).toEqual(all)
+  },
+)
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0 })
