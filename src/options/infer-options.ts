@@ -71,7 +71,7 @@ export interface ReportedOutputs<O> {
 export interface BatchReport {
   /** Number of the run, counted per model; the same for all requests of the run. */
   batchId: number
-  /** Rows of the run. */
+  /** Rows of the run; 1 for a request of more rows than fit one, which runs alone. */
   batchSize: number
   /** Length to which the padded dimension was filled; `null` for a model without padding. */
   paddedTo: number | null
