@@ -58,9 +58,9 @@ const cpuQuota: GroupLimit = {
 const { cpuUsage } = process // the original: an application's tests may replace it
 
 /**
- * Returns how much core time was idle, or this process's, since the machine started, in milliseconds. The difference of two such times says
- * how many cores others left to this process, be it allowed to use them or not. NaN where it is unknown: on other systems than Linux, and in
- * sandboxes that say 0.
+ * Returns for how long cores have been idle, and for how long they have computed for this process, summed over all cores, in milliseconds.
+ * Two readings show how many cores other processes left to this one meanwhile; limits of this process do not show. NaN where the idle time
+ * is unknown: on other systems than Linux, and in sandboxes that say 0.
  *
  * @param root of a file system with another /proc/uptime.
  */

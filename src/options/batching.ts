@@ -39,8 +39,8 @@ export interface DynamicBatchingConfig {
    * at least 24 rows, in two. Runs then overlap with each other and with the delivery of answers. It does so where short
    * runs have turned out to be faster on the worker than inline, or if it measures a higher throughput, and measures
    * again from time to time; each measurement holds requests back once, for at most the duration of the whole batch. The
-   * engine never splits a load if this option is set (`[maxBatchSize]` has
-   * no other effect), or with a delay, priority levels, costs, a latency target or `autoTune`.
+   * engine never splits a load if this option is set (`[maxBatchSize]` has no other effect), or with a delay, priority
+   * levels, costs, a latency target or `autoTune`.
    */
   preferredBatchSize?: number | readonly number[]
   /**

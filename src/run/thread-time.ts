@@ -365,11 +365,11 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/** What counts up to so many milliseconds is a stretch, after which the event loop has its turn before anything is run here. */
+/** After so many milliseconds the event loop has its turn before anything more is run here. Runs count ... */
 const stretchMs = 0.25
 /**
- * Runs count; where all batches are run here also the time before each, which is mostly for answers and the calls that they bring. It
- * counts up to so many times the run: in a longer pause the event loop may have had a turn.
+ * ... and, where all batches are run here, the time before each run: answers are given then, and requests come. A longer pause than so many
+ * times the run counts as that, as the event loop may have had a turn in it.
  */
 const mostBeforeRun = 2
 
@@ -453,11 +453,18 @@ export class InlineBudget {
     return runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs
   }
 
-  /** Charges a run that was allowed. */
+  /**
+   * Charges a run that was allowed.
+   *
+   * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
+   * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
+   */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
     const beforeMs = runPlace.present === 'here' ? Math.max(0, nowMs - tookMs - this.#countedToMs) : 0
-    this.#stretches(tookMs + Math.min(beforeMs, mostBeforeRun * tookMs), nowMs)
+    this.#stretchMs += tookMs + Math.min(beforeMs, mostBeforeRun * tookMs)
+    this.#countedToMs = nowMs
+    if (!this.#awaitsTurn && this.#stretchMs >= stretchMs / 2) this.#askForTurn()
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
@@ -485,17 +492,6 @@ export class InlineBudget {
     if (this.#stretchMs < stretchMs) return false
     this.#resumed.add(then)
     return true
-  }
-
-  /**
-   * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
-   * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
-   */
-  #stretches(ms: number, nowMs: number): void {
-    this.#stretchMs += ms
-    this.#countedToMs = nowMs
-    if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
-    this.#askForTurn()
   }
 
   readonly #turned = (): void => {

@@ -3,7 +3,7 @@ import { InferRequest, type PriorityLevel } from '../../src/request/infer-reques
 
 const nothing = (): void => {}
 
-/** A request of which only its place in the queue matters. */
+/** A request without data, for tests of the queue. */
 export class WaitingRequest extends InferRequest {
   constructor(rows: number, bucketKey: string, level: PriorityLevel) {
     super({ rows, bucketKey, whole: false, data: [], dims: null }, level, noOptions, nothing, nothing)

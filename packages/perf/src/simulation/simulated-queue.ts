@@ -274,7 +274,7 @@ export const oneLevel = resolveLevels(null)
 
 const nothing = (): void => {}
 
-/** A request without data, and its identity: only its place in the queue matters. */
+/** A request without data, with its number. */
 export class SimulatedRequest extends InferRequest {
   readonly index: number
   /** Deadline in milliseconds; `undefined` for the model's default. */
