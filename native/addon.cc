@@ -11,7 +11,7 @@ namespace {
 
 // Raised together with BINDING_VERSION in src/native/addon.ts whenever the exports change their meaning, so that
 // a binary left over from another version is told apart from one that fits.
-constexpr char kBindingVersion[] = "15";
+constexpr char kBindingVersion[] = "16";
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("version", kBindingVersion);

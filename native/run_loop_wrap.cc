@@ -152,12 +152,14 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     loop_->submit(slotId, layout.run, std::move(apart), layout.fault, info[2].As<Napi::Boolean>().Value());
   }
 
-  // (slotId, layoutIndex, onSecond): runs a batch on the calling thread and hands its completion to the hub, which is not woken; false
-  // when it cannot, as when the thread has gone with its sessions.
+  // (slotId, layoutIndex, onSecond, inHalves): runs a batch on the calling thread and hands its completion to the hub, which is not woken;
+  // false when it cannot, as when the thread has gone with its sessions.
   Napi::Value runHere(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const Layout& layout = layoutOf(slotId, info[1].As<Napi::Number>().Uint32Value());
-    if (layout.run != nullptr) loop_->runHere(slotId, layout.run, info[2].As<Napi::Boolean>().Value());
+    if (layout.run != nullptr) {
+      loop_->runHere(slotId, layout.run, info[2].As<Napi::Boolean>().Value(), info[3].As<Napi::Boolean>().Value());
+    }
     return Napi::Boolean::New(info.Env(), layout.run != nullptr);
   }
 

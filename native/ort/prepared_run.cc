@@ -23,6 +23,21 @@ bool tellsOfMemory(std::string_view message) {
   return message.find("allocate memory") != std::string_view::npos || message.find("bad_alloc") != std::string_view::npos;
 }
 
+// Where the first or the second half of the rows lies of what lies at `places`. The first is the larger one.
+std::vector<Place> halfOf(std::vector<Place> places, const std::vector<ValueInfo>& infos, bool isSecond) {
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    auto& [kind, offset, dims] = places[index];
+    if (kind == Place::Kind::kAbsent) continue;
+    const std::int64_t rows = dims[0];
+    const std::int64_t first = (rows + 1) / 2;
+    dims[0] = first;
+    if (!isSecond) continue;
+    offset += byteLengthOf(infos[index].type, elementCount(dims));
+    dims[0] = rows - first;
+  }
+  return places;
+}
+
 // What is put at the end of an output's place before a run: another one each time, so that what a run leaves there
 // tells whether it has written to it. Shorter outputs get no place: by chance one would leave the same there.
 std::uint64_t nextMark() {
@@ -37,34 +52,33 @@ std::uint64_t nextMark() {
 
 PreparedRun::PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::vector<Place> inputs,
                          std::vector<Place> outputs)
-    : session_(std::move(session)), slot_(std::move(slot)) {
+    : session_(std::move(session)), slot_(std::move(slot)), inputPlaces_(std::move(inputs)), outputPlaces_(std::move(outputs)) {
   const OrtLibrary& library = session_->library;
   // A file that has changed may have been opened again for what was laid out for the one before.
-  if (inputs.size() > session_->inputs.size() || outputs.size() > session_->outputs.size()) {
+  if (inputPlaces_.size() > session_->inputs.size() || outputPlaces_.size() > session_->outputs.size()) {
     throw OrtError("the model has other inputs or outputs than when it was loaded");
   }
-  for (std::size_t index = 0; index < inputs.size(); ++index) {
-    const auto& [kind, offset, dims] = inputs[index];
+  for (std::size_t index = 0; index < inputPlaces_.size(); ++index) {
+    const auto& [kind, offset, dims] = inputPlaces_[index];
     if (kind == Place::Kind::kAbsent) continue;
     const ValueInfo& info = session_->inputs[index];
     inputNames_.push_back(info.name.c_str());
     inputIndices_.push_back(index);
-    inputs_.push_back(kind == Place::Kind::kInSlot ? valueOver(library, placeOf(inputs[index], info), info.type, dims)
+    inputs_.push_back(kind == Place::Kind::kInSlot ? valueOver(library, placeOf(inputPlaces_[index], info), info.type, dims)
                                                    : Owned<OrtValue>(nullptr, library.api.ReleaseValue));
   }
-  for (std::size_t index = 0; index < outputs.size(); ++index) {
-    auto& [kind, offset, dims] = outputs[index];
+  for (std::size_t index = 0; index < outputPlaces_.size(); ++index) {
+    const auto& [kind, offset, dims] = outputPlaces_[index];
     if (kind == Place::Kind::kAbsent) continue;
     const ValueInfo& info = session_->outputs[index];
     outputNames_.push_back(info.name.c_str());
-    Output output{index, nullptr, 0, {}, Owned<OrtValue>(nullptr, library.api.ReleaseValue)};
+    Output output{index, nullptr, 0, &dims, Owned<OrtValue>(nullptr, library.api.ReleaseValue)};
     if (kind == Place::Kind::kInSlot) {
-      output.bytes = placeOf(outputs[index], info);
+      output.bytes = placeOf(outputPlaces_[index], info);
       output.byteLength = byteLengthOf(info.type, elementCount(dims));
       // Each request gets a copy of its own rows, mostly one. Too little for outputs whose first dimension does not count rows.
       if (!dims.empty() && dims[0] > 0) keepFreedMemoryFor(output.byteLength / static_cast<std::size_t>(dims[0]));
-      output.dims = std::move(dims);
-      output.value = valueOver(library, output.bytes, info.type, output.dims);
+      output.value = valueOver(library, output.bytes, info.type, dims);
     }
     outputs_.push_back(std::move(output));
   }
@@ -77,6 +91,31 @@ std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const
     throw OrtError("'" + info.name + "' does not lie in its slot: the model has another type of it than when it was loaded");
   }
   return slot_.bytes.get() + place.offset;
+}
+
+const PreparedRun::Halves* PreparedRun::halves() {
+  if (mayBeHalved_ && halves_[0] == nullptr) {
+    mayBeHalved_ = rowsInSlot() > 1;
+    for (const bool isSecond : {false, true}) {
+      if (!mayBeHalved_) break;
+      halves_[isSecond] = std::make_unique<PreparedRun>(session_, slot_, halfOf(inputPlaces_, session_->inputs, isSecond),
+                                                        halfOf(outputPlaces_, session_->outputs, isSecond));
+    }
+  }
+  return mayBeHalved_ ? &halves_ : nullptr;
+}
+
+// The first dimension of all that there is; 0 where something does not lie in the slot, or has another one.
+std::int64_t PreparedRun::rowsInSlot() const {
+  std::int64_t rows = -1;
+  for (const auto* places : {&inputPlaces_, &outputPlaces_}) {
+    for (const auto& [kind, offset, dims] : *places) {
+      if (kind == Place::Kind::kAbsent) continue;
+      if (kind == Place::Kind::kApart || dims.empty() || (rows >= 0 && dims[0] != rows)) return 0;
+      rows = dims[0];
+    }
+  }
+  return rows;
 }
 
 ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart, bool onSecond) {
@@ -173,7 +212,7 @@ ValueCopies PreparedRun::collect(const std::vector<Owned<OrtValue>>& given) {
     }
     const TensorView view = viewOf(library, given[at].get());
     if (view.type != info.type) throw OrtError("ONNX Runtime gave another type for output '" + info.name + "' than it declares");
-    if (output.bytes != nullptr && view.dims == output.dims) {
+    if (output.bytes != nullptr && view.dims == *output.dims) {
       if (output.byteLength > 0) std::memcpy(output.bytes, view.bytes, output.byteLength);
       continue;
     }

@@ -1,6 +1,7 @@
 // A batch's way through a session: the values over its slot, made once for each layout and kept.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,18 +47,26 @@ class PreparedRun {
 
   const Session& session() const { return *session_; }
 
+  // The halves of its rows, each a run of its own in the same slot, so that two threads may run them at once. nullptr where something
+  // does not lie in the slot by rows, the first dimension, or has only one. Throws OrtError.
+  using Halves = std::array<std::unique_ptr<PreparedRun>, 2>;
+  const Halves* halves();
+  // From now on there are none.
+  void keepWhole() { mayBeHalved_ = false; }
+
  private:
   struct Output {
     std::size_t index;
     std::byte* bytes;  // nullptr when it has no place
     std::size_t byteLength;
-    std::vector<std::int64_t> dims;
-    Owned<OrtValue> value;  // over the place
+    const std::vector<std::int64_t>* dims;  // among outputPlaces_
+    Owned<OrtValue> value;                  // over the place
 
     std::byte* markAt() const { return bytes + byteLength - sizeof(std::uint64_t); }
   };
 
   std::byte* placeOf(const Place& place, const ValueInfo& info) const;
+  std::int64_t rowsInSlot() const;
   std::vector<Owned<OrtValue>> bring(ValueCopies& apart);
   bool lend(bool places, std::uint64_t mark);
   bool findAliases(std::uint64_t mark);
@@ -66,6 +75,10 @@ class PreparedRun {
 
   std::shared_ptr<Session> session_;
   const SlotBytes slot_;
+  const std::vector<Place> inputPlaces_;
+  const std::vector<Place> outputPlaces_;
+  Halves halves_;  // made when they are asked for
+  bool mayBeHalved_ = true;
   std::vector<const char*> inputNames_;
   std::vector<std::size_t> inputIndices_;
   std::vector<Owned<OrtValue>> inputs_;  // nullptr for those that come beside the slot

@@ -11,6 +11,18 @@ namespace {
 
 // How long the thread looks for the next batch before it sleeps, where that pays: it saves the wake-up when callers take turns with it.
 constexpr std::chrono::microseconds kSpin{60};
+// The same after half of a batch that ran on the application's thread, which gives the answers, and gets the next requests, before it has another.
+constexpr std::chrono::microseconds kSpinAfterHalf{250};
+
+// The application's thread looks for the end of the other half so many times before it sleeps: then the other one has lost its core, and
+// gets this one.
+constexpr int kLooksForHalf = 1000;
+// After a sleep of so long no batch is run in halves for so many times as long, and twice as many after each further one, until so many
+// batches have had none.
+constexpr double kLongSleepMs = 1;
+constexpr double kLeastWholeTimes = 8;
+constexpr double kMostWholeTimes = 512;
+constexpr int kGoodHalves = 1000;
 
 std::uint64_t nextLoopId() {
   static std::atomic<std::uint64_t> last{0};
@@ -173,33 +185,45 @@ bool RunLoop::start(int niceIncrement) {
   return true;
 }
 
-// The next thing to do; false when the loop is to end.
+// The next thing to do, after halves of batches if there are any; false when the loop is to end.
 bool RunLoop::next(Job& job) {
-  const std::uint32_t seen = added_.load(std::memory_order_acquire);
-  {
-    const std::lock_guard lock(mutex_);
-    if (ending_) return false;
-    if (!jobs_.empty()) {
-      takeFirst(job);
-      return true;
+  for (bool isAfterHalf = false;;) {
+    const std::uint32_t seen = added_.load(std::memory_order_acquire);
+    Half* half = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ending_) return false;
+      std::swap(half, half_);
+      if (half == nullptr && !jobs_.empty()) {
+        takeFirst(job);
+        return true;
+      }
     }
-  }
-  if (spins_.shouldLook()) {
-    const auto until = std::chrono::steady_clock::now() + kSpin;
-    bool found = false;
-    while (!(found = added_.load(std::memory_order_acquire) != seen) && !ending_) {
-      if (std::chrono::steady_clock::now() >= until) break;
-      relax();
+    if (half != nullptr) {
+      perform(*half);
+      isAfterHalf = true;
+      continue;
     }
-    spins_.looked(found);
+    if (isAfterHalf ? look(halfSpins_, kSpinAfterHalf, seen) : look(spins_, kSpin, seen)) continue;
+    isAfterHalf = false;
+    std::unique_lock lock(mutex_);
+    sleeping_ = true;
+    wake_.wait(lock, [this] { return ending_ || half_ != nullptr || !jobs_.empty(); });
+    sleeping_ = false;
   }
-  std::unique_lock lock(mutex_);
-  sleeping_ = true;
-  wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-  sleeping_ = false;
-  if (ending_) return false;
-  takeFirst(job);
-  return true;
+}
+
+// Spins until something is added, where that pays; false when nothing was.
+bool RunLoop::look(SpinHistory& spins, std::chrono::microseconds longest, std::uint32_t seen) {
+  if (!spins.shouldLook()) return false;
+  const auto until = std::chrono::steady_clock::now() + longest;
+  bool found = false;
+  while (!(found = added_.load(std::memory_order_acquire) != seen) && !ending_) {
+    if (std::chrono::steady_clock::now() >= until) break;
+    relax();
+  }
+  spins.looked(found);
+  return found;
 }
 
 void RunLoop::serve() {
@@ -214,13 +238,90 @@ void RunLoop::serve() {
   completions_->push(completion(Completion::Kind::kEnded, id, 0));
 }
 
-void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond) {
-  Job job;
-  job.run = std::move(run);
-  job.onSecond = onSecond;
+void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond, bool inHalves) {
   Completion done = completion(Completion::Kind::kBatchHere, id, slotId);
-  attempt(job, hereOptions_, done);
+  done.startMs = done.inferStartMs = nowMs();
+  if (inHalves && run != nullptr && runInHalves(*run, onSecond)) {
+    done.inferEndMs = nowMs();
+  } else {
+    Job job;
+    job.run = std::move(run);
+    job.onSecond = onSecond;
+    attempt(job, hereOptions_, done);
+  }
   completions_->put(std::move(done));
+}
+
+// False when the batch is still to be run as a whole: the thread has something else to do, or a half failed or gave something
+// beside the slot.
+bool RunLoop::runInHalves(PreparedRun& run, bool onSecond) {
+  const PreparedRun::Halves* halves = nullptr;
+  if (busy_ || nowMs() < wholeUntilMs_) return false;
+  try {
+    halves = run.halves();
+  } catch (const OrtError&) {  // the whole tells
+  }
+  if (halves == nullptr) return false;
+  Half own{*(*halves)[0], onSecond};
+  Half other{*(*halves)[1], onSecond};
+  bool sleeping;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_ || !jobs_.empty()) return false;
+    half_ = &other;
+    added_.fetch_add(1, std::memory_order_release);
+    sleeping = sleeping_;
+  }
+  if (sleeping) wake_.notify_one();
+  perform(own);
+  Half* left = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(left, half_);
+  }
+  if (left != nullptr) perform(*left);  // the thread did not come to it
+  else waitFor(other);
+  if (own.outcome == Half::Outcome::kApart || other.outcome == Half::Outcome::kApart) run.keepWhole();
+  return own.outcome == Half::Outcome::kInSlot && other.outcome == Half::Outcome::kInSlot;
+}
+
+void RunLoop::perform(Half& half) {
+  Half::Outcome outcome = Half::Outcome::kFailed;
+  try {
+    const InsideRuntime inside;
+    ValueCopies none;
+    const ValueCopies apart = half.run.run(hereOptions_.of(half.run.session()), none, half.onSecond);
+    outcome = apart.empty() ? Half::Outcome::kInSlot : Half::Outcome::kApart;
+  } catch (const std::exception&) {  // the whole tells why
+  }
+  bool awaited;
+  {
+    const std::lock_guard lock(mutex_);
+    half.outcome.store(outcome, std::memory_order_release);  // who looks lets it go
+    awaited = awaitsHalf_;
+  }
+  if (awaited) halfOver_.notify_one();
+}
+
+void RunLoop::waitFor(const Half& half) {
+  const auto isOver = [&] { return half.outcome.load(std::memory_order_acquire) != Half::Outcome::kNone; };
+  if (++goodHalves_ >= kGoodHalves) wholeTimes_ = kLeastWholeTimes;
+  for (int looks = 0; looks < kLooksForHalf; ++looks) {
+    if (isOver()) return;
+    relax();
+  }
+  const double sinceMs = nowMs();
+  {
+    std::unique_lock lock(mutex_);
+    awaitsHalf_ = true;
+    halfOver_.wait(lock, isOver);
+    awaitsHalf_ = false;
+  }
+  const double sleptMs = nowMs() - sinceMs;
+  if (sleptMs < kLongSleepMs) return;
+  wholeUntilMs_ = sinceMs + (1 + wholeTimes_) * sleptMs;
+  wholeTimes_ = std::min(2 * wholeTimes_, kMostWholeTimes);
+  goodHalves_ = 0;
 }
 
 void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {

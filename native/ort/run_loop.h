@@ -35,8 +35,10 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Hands a batch over; `fault` says why there is no `run`. For `onSecond` see PreparedRun::run.
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
               std::string fault = "", bool onSecond = false);
-  // Runs a batch on the calling thread. Then its completion is in the queue; no thread is woken for it.
-  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond);
+  // Runs a batch on the calling thread. Then its completion is in the queue; no thread is woken for it. With `inHalves`, which is
+  // for rows that do not depend on each other and a session of one thread, this loop's thread runs half of them meanwhile, if it has nothing
+  // else to do.
+  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond, bool inHalves = false);
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
   // Stops a batch that runs, at its next operator, or has not started yet: it fails. False when it is not here.
@@ -84,6 +86,13 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
     ValueCopies apart;
     bool onSecond = false;
   };
+  // Half of a batch that is run here.
+  struct Half {
+    PreparedRun& run;
+    const bool onSecond;
+    enum class Outcome { kNone, kInSlot, kApart, kFailed };
+    std::atomic<Outcome> outcome{Outcome::kNone};
+  };
   enum class State { kNew, kServing, kEnded };
 
   void add(Job job);
@@ -91,6 +100,10 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool endLocked();
   void serve();
   void perform(Job& job);
+  bool runInHalves(PreparedRun& run, bool onSecond);
+  void perform(Half& half);
+  void waitFor(const Half& half);
+  bool look(SpinHistory& spins, std::chrono::microseconds longest, std::uint32_t seen);
   static void attempt(Job& job, RunOptions& options, Completion& done);
   void takeFirst(Job& job);
   bool cancel(JobId id);
@@ -101,17 +114,26 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   const std::shared_ptr<CompletionQueue> completions_;
   RunOptions runOptions_;
   RunOptions hereOptions_;  // of runs on the application's thread
-  SpinHistory spins_;       // of its own thread
+  SpinHistory spins_;       // of its own thread, after a batch or question
+  SpinHistory halfSpins_;   // after half of a batch
+  // Of runs on the application's thread: until when none is run in halves, for how many times the next long sleep, and how many were since
+  // the last one.
+  double wholeUntilMs_ = 0;
+  double wholeTimes_ = 8;
+  int goodHalves_ = 0;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::condition_variable ended_;
   std::deque<Job> jobs_;
+  Half* half_ = nullptr;  // not begun yet
+  bool awaitsHalf_ = false;  // the application's thread sleeps until one is over
+  std::condition_variable halfOver_;
   State state_ = State::kNew;
   bool sleeping_ = false;
   std::optional<JobId> running_;
   bool cancelled_ = false;     // it was told to stop
-  std::atomic<std::uint32_t> added_{0};  // jobs, so that the thread can look without the mutex
+  std::atomic<std::uint32_t> added_{0};  // jobs and halves, so that the thread can look without the mutex
   std::atomic<bool> ending_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> busy_{false};

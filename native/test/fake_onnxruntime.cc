@@ -72,6 +72,15 @@ OrtStatus* run(const OrtSession& session, const OrtRunOptions* options, const Or
     while (!options->terminate) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return failure("the terminate flag is set");
   }
+  if (model == "slow-elsewhere") {
+    static const auto first = std::this_thread::get_id();
+    if (std::this_thread::get_id() != first) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (model == "in-pairs") {
+    static std::atomic<int> come{0};
+    const int own = ++come;
+    while (own % 2 == 1 && come == own) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   if (model == "identity") {
     if (y != nullptr) return nullptr;
     ++fakeOrtCounts.values;

@@ -11,7 +11,7 @@ type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '15'
+export const BINDING_VERSION = '16'
 
 let loaded: BindingResult | undefined
 

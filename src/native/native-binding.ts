@@ -229,8 +229,8 @@ export interface NativeRunLoop {
     onSecond: boolean,
     apart?: readonly (MailedValue | null)[],
   ): void
-  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
-  runHere(slotId: number, layoutIndex: number, onSecond: boolean): boolean
+  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. See `Executor.runHere`. */
+  runHere(slotId: number, layoutIndex: number, onSecond: boolean, inHalves: boolean): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
   /** What was noted of a session, by whichever isolate; `''` for nothing. */

@@ -168,6 +168,7 @@ export function layOutInPlace(
     outputBlocks: outputs.map(() => 1),
     outputAxes: outputs.map(() => 0),
     packs: false,
+    isByRow: inputs.every((place) => place !== null) && outputs.every((place) => place !== null),
     lengths: null,
     rowDims: null,
     memory: buffer.memory,

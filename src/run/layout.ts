@@ -168,6 +168,8 @@ export interface ViewedLayout extends BatchLayout {
   readonly outputAxes: readonly number[]
   /** Whether elements of some input or output share bytes. */
   readonly packs: boolean
+  /** Whether all that there is lies in the slot, one row behind the other. */
+  readonly isByRow: boolean
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
   readonly lengths: readonly number[] | null
   /** By input, the dims of each row where rows have their own; `null` where none have. */
@@ -214,6 +216,11 @@ export function viewLayout(
         )
       : null,
   )
+  const inputBlocks = layout.inputs.map((place, input) => blocks(inputs[input]!, place))
+  const outputBlocks = layout.outputs.map((place, output) => blocks(outputs[output]!, place))
+  const packs = [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType))
+  const areRows = (places: BatchLayout['inputs'], blocksOf: readonly number[]) =>
+    places.every((place, index) => place === undefined || (place && !place.rowDims && blocksOf[index] === 1))
   // Field by field: every batch reads it, and V8 gives what is spread one shape at first and another one later.
   return {
     inputs: layout.inputs,
@@ -225,10 +232,12 @@ export function viewLayout(
     outputViews: layout.outputs.map((place, output) => view(outputs[output]!, place)),
     inputRowElements: layout.inputs.map((place, input) => rowElements(inputs[input]!, place)),
     outputRowElements: layout.outputs.map((place, output) => rowElements(outputs[output]!, place)),
-    inputBlocks: layout.inputs.map((place, input) => blocks(inputs[input]!, place)),
+    inputBlocks,
     outputAxes: outputs.map(batchAxisOf),
-    outputBlocks: layout.outputs.map((place, output) => blocks(outputs[output]!, place)),
-    packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
+    outputBlocks,
+    packs,
+    isByRow:
+      batched && !packs && areRows(layout.inputs, inputBlocks) && areRows(layout.outputs, outputBlocks),
     rowDims: rowDims.some((dims) => dims !== null) ? rowDims : null,
     lengths,
     memory: null,

@@ -28,7 +28,12 @@ export interface PreparedBatch {
   readonly elsewhere: boolean
   /** See `Executor.submit`. */
   readonly onSecond: boolean
+  /** See `Executor.runHere`. */
+  readonly inHalves: boolean
 }
+
+/** Batches of fewer rows are not run in halves: each run costs as much as some rows. */
+const leastHalvedRows = 16
 
 /** What a {@link ModelInstance} is made of. */
 interface InstanceParts {
@@ -56,6 +61,8 @@ export class ModelInstance implements Instance {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
+  /** Up to which length runs count as short, in milliseconds. */
+  #shortMs = -0
   /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
   readonly use: InstanceUse
@@ -104,9 +111,9 @@ export class ModelInstance implements Instance {
 
   /** See {@link Scheduler.chooseRows}. */
   chooseRows(mostMs: number, idle: boolean): void {
+    this.#shortMs = mostMs
     if (!this.#scheduler.hasWaiting) return
-    let besideRows = this.runPlace.present === 'elsewhere' ? 0 : Infinity
-    for (const { batch, rows } of this.#slots.values()) if (batch !== null) besideRows += rows
+    const besideRows = this.runPlace.present === 'elsewhere' ? this.#givenRows : Infinity
     this.#scheduler.chooseRows(mostMs, besideRows, idle)
   }
 
@@ -290,8 +297,10 @@ export class ModelInstance implements Instance {
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
     const { threadChoice } = this.session
-    if (threadChoice?.secondFor === 'short runs' || (isLone && this.worker.othersIdle))
-      threadChoice?.choose(slot, isLone)
+    const hasShort = threadChoice?.secondFor === 'short runs'
+    const inHalves = (hasShort || this.session.hasOneThread) && this.#choosesHalves(slot, runMs)
+    if (inHalves) slot.onSecond = hasShort
+    else if (hasShort || (isLone && this.worker.othersIdle)) threadChoice?.choose(slot, isLone)
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,
@@ -302,7 +311,26 @@ export class ModelInstance implements Instance {
       isExclusive: batch.isExclusive,
       elsewhere: batch.limited || scheduler.times.divides,
       onSecond: slot.onSecond,
+      inHalves,
     }
+  }
+
+  /** Whether the worker runs half of the batch in a slot, while this thread runs the other half. */
+  #choosesHalves({ batch, requests, rows, layout }: StagingSlot, runMs: number): boolean {
+    const isPossible =
+      layout!.isByRow &&
+      rows >= leastHalvedRows &&
+      rows === requests.length && // rows of one request are not parted: perhaps only the user says that they do not depend on each other
+      batch!.requests[0]!.turn === null // in batches of sequences a row's place means something
+    const loadRows = this.#scheduler.waiting + this.#givenRows
+    return this.runPlace.choosesHalves(isPossible, loadRows * runMs <= this.#shortMs * rows)
+  }
+
+  /** Rows of all batches that it was given and are not back. */
+  get #givenRows(): number {
+    let given = 0
+    for (const { batch, rows } of this.#slots.values()) if (batch !== null) given += rows
+    return given
   }
 
   #addSlot(): void {

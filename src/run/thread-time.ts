@@ -113,10 +113,8 @@ export class WorkerTime {
   }
 
   #remove(slotId: number): DispatchedBatch | null {
-    const dispatched = this.#dispatched
-    if (dispatched.length > 0 && dispatched[0]!.slotId === slotId) return dispatched.shift()!
-    const index = dispatched.findIndex((batch) => batch.slotId === slotId)
-    return index === -1 ? null : dispatched.splice(index, 1)[0]!
+    const index = this.#dispatched.findIndex((batch) => batch.slotId === slotId)
+    return index === -1 ? null : this.#dispatched.splice(index, 1)[0]!
   }
 
   #starts({ estimateMs }: Charge<ModelInstance>, nowMs: number): void {
@@ -245,14 +243,14 @@ export class FairShare<T> {
   }
 }
 
-/** While two places are compared, batches run in one for so many milliseconds, then in the next. In this order, what changes slowly meets both alike. */
+/** While two ways are compared, batches run in one for so many milliseconds, then in the next. In this order, what changes slowly meets both alike. */
 const phaseMs = 15
-const phases = ['here', 'elsewhere', 'elsewhere', 'here', 'here', 'elsewhere', 'elsewhere', 'here'] as const
-/** Half a comparison is enough where the other place gives less than so much of what it would have to. */
+const phases = ['alone', 'helped', 'helped', 'alone', 'alone', 'helped', 'helped', 'alone'] as const
+/** Half a comparison is enough where the other way gives less than so much of what it would have to. */
 const clearShare = 0.9
-/** Where a batch is under way for less of the time there is little load, and the place does not matter. */
+/** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
-/** What the worker has to gain: it takes more processor time for a run. */
+/** What help has to gain: two threads take more processor time for a run. */
 const leastGain = 1.03
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
@@ -268,8 +266,9 @@ const leastFreeCores = 1.5
 const mostUntriedMs = 60_000
 
 /**
- * Finds out where the short runs of a loaded model are better off: on the application's thread, one after the other, or on the
- * worker, beside what that thread does. A machine with a free core does more with both threads. On a busy one they wait for each
+ * Finds out how the short runs of a loaded model are better off: on the application's thread alone, or with the worker's help. Where all
+ * that waits fits one short run, the worker runs half of each batch while the application's thread runs the other half. Otherwise it runs all
+ * batches, beside what that thread does. A machine with a free core does more with both threads. On a busy one they wait for each
  * other's core, and one thread alone does up to twice as much. So both are tried, for a tenth of a second, and the rows of each are
  * counted.
  */
@@ -278,7 +277,11 @@ export class RunPlace {
   present: Place | null = null
   /** Until when no batch is run here: a run took surprisingly long. */
   elsewhereUntilMs = -Infinity
-  #verdict: Place = 'here'
+  #verdict: (typeof phases)[number] = 'alone'
+  #isHelped = false
+  /** Whether help is to run halves; and how many more batches there were than others that it could help in that way. */
+  #helpsHalves = false
+  #halvable = 0
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity
   /** When that began, and the time of free cores then. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
@@ -291,7 +294,7 @@ export class RunPlace {
   /** The phase of a comparison; -1 outside. */
   #phase = -1
   /** Rows per millisecond in the phases of it that are over, summed. -0: doubles from the start. */
-  readonly #sums = { here: -0, elsewhere: -0 }
+  readonly #sums = { alone: -0, helped: -0 }
   #sinceMs = -0
   #sinceRows = 0
   #busyMs = -0
@@ -318,7 +321,20 @@ export class RunPlace {
     if (!matters) return this.leave()
     if (this.#phase >= 0) this.#compare(rate, nowMs, freeCoresMs)
     else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, freeCoresMs())
-    this.present = this.#phase < 0 ? this.#verdict : phases[this.#phase]!
+    this.#halvable = 0
+    this.#isHelped = (this.#phase < 0 ? this.#verdict : phases[this.#phase]!) === 'helped'
+    this.present = this.#isHelped && !this.#helpsHalves ? 'elsewhere' : 'here'
+  }
+
+  /**
+   * Whether to have the worker run half of a batch.
+   *
+   * @param isPossible whether it can be halved.
+   * @param isAll whether all that waits and runs would fit one short run.
+   */
+  choosesHalves(isPossible: boolean, isAll: boolean): boolean {
+    this.#halvable += isPossible && isAll ? 1 : -1
+    return isPossible && this.present === 'here' && this.#isHelped
   }
 
   /** Nothing is to be chosen for now. */
@@ -331,9 +347,10 @@ export class RunPlace {
   /** Begins a comparison, if it may come out otherwise. */
   #begin(nowMs: number, freeMs: number): void {
     const freeCores = (freeMs - this.#freeMs) / (nowMs - this.#heldSinceMs)
-    const isVain = this.#verdict === 'here' && freeCores < leastFreeCores
-    if (isVain && nowMs < this.#comparedAtMs + mostUntriedMs) this.#hold(firstHeldMs, nowMs, freeMs)
-    else this.#phase = this.#sums.here = this.#sums.elsewhere = 0
+    const isVain = this.#verdict === 'alone' && freeCores < leastFreeCores
+    if (isVain && nowMs < this.#comparedAtMs + mostUntriedMs) return this.#hold(firstHeldMs, nowMs, freeMs)
+    this.#phase = this.#sums.alone = this.#sums.helped = 0
+    this.#helpsHalves = this.#halvable > 0
   }
 
   #hold(ms: number, nowMs: number, freeMs: number): void {
@@ -345,11 +362,11 @@ export class RunPlace {
   #compare(rate: number, nowMs: number, freeCoresMs: () => number): void {
     const sums = this.#sums
     sums[phases[this.#phase]!] += rate
-    const gain = sums.elsewhere / sums.here
-    const isClear = this.#verdict === 'here' ? gain < clearShare * leastGain : gain > leastGain / clearShare
+    const gain = sums.helped / sums.alone
+    const isClear = this.#verdict === 'alone' ? gain < clearShare * leastGain : gain > leastGain / clearShare
     const isOver = ++this.#phase === phases.length || (this.#phase === phases.length / 2 && isClear)
     if (!isOver) return
-    const found = gain >= leastGain ? 'elsewhere' : 'here'
+    const found = gain >= leastGain ? 'helped' : 'alone'
     const isOther = found !== this.#verdict
     this.#isDoubted = isOther && !this.#isDoubted
     this.#phase = this.#isDoubted ? 0 : -1 // once more, or over
@@ -358,7 +375,7 @@ export class RunPlace {
     this.#heldMs = isFirst ? firstHeldMs : Math.min(mostHeldMs, 2 * this.#heldMs)
     this.#hold(this.#heldMs, nowMs, freeCoresMs())
     this.#comparedAtMs = nowMs
-    sums.here = sums.elsewhere = 0
+    sums.alone = sums.helped = 0
   }
 }
 

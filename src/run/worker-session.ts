@@ -39,6 +39,8 @@ export class WorkerSession {
   readonly #arena: ArenaKeeper | null
   /** `null` without a second session; only it sets this. */
   threadChoice: ThreadChoice | null = null
+  /** Whether all of its runs have one thread. */
+  hasOneThread = false
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
   #batches: ModelInstance | null = null
@@ -140,11 +142,12 @@ export class WorkerSession {
         checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
         this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
         this.#wasOpen = true
-        const { secondFor } = this.#source.options
+        const { secondFor, intraOpNumThreads } = this.#source.options
         this.threadChoice =
           secondFor === undefined || state.isOriginal
             ? null
             : (this.threadChoice ?? new ThreadChoice(secondFor))
+        this.hasOneThread = intraOpNumThreads === 1 && this.threadChoice === null
         return opened
       }),
     )

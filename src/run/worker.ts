@@ -261,7 +261,7 @@ export class Worker {
       !batch.elsewhere &&
       mailed === null &&
       this.#inline?.allows(batch.inlineMs, source, source.hasWaiting, preparedAtMs)
-    if (here && executor.runHere!(slotId, layoutIndex, onSecond)) return
+    if (here && executor.runHere!(slotId, layoutIndex, onSecond, batch.inHalves)) return
     try {
       executor.submit(slotId, layoutIndex, mailed, onSecond)
     } catch (error) {

@@ -61,6 +61,7 @@ const batch = (members: Partial<PreparedBatch>): PreparedBatch => ({
   elsewhere: false,
   inlineMs: members.runMs ?? 0,
   onSecond: false,
+  inHalves: false,
   ...members,
 })
 

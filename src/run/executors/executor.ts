@@ -135,8 +135,12 @@ export interface Executor {
   ): void
   /** Listens for what was submitted, after each batch; left out where that wakes the thread by itself. */
   listen?(): void
-  /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
-  runHere?(slotId: number, layoutIndex: number, onSecond: boolean): boolean
+  /**
+   * Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done.
+   *
+   * @param inHalves whether the other thread may run half of its rows meanwhile, if it has nothing else to do.
+   */
+  runHere?(slotId: number, layoutIndex: number, onSecond: boolean, inHalves: boolean): boolean
   /** Revokes a batch; false when the thread has started it. */
   revoke(slotId: number): boolean
   /**

@@ -1,4 +1,3 @@
-import { isMainThread } from 'node:worker_threads'
 import { nextTurn, systemClock } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
@@ -24,7 +23,7 @@ import {
 import type { Arena } from '../../../observe/model-statistics.ts'
 import type { MailedOutputs } from '../../../schedule/batch.ts'
 import type { WorkerThread } from '../../worker-threads.ts'
-import type { NativeOrt } from './native-ort.ts'
+import { clockOffsetMs, noLongerStopAtExit, stopAtExit, type NativeOrt } from './native-ort.ts'
 import { openAhead, placed, servedPlaces, sessionSettings, sharable } from './session-opener.ts'
 
 interface Question {
@@ -200,8 +199,8 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     else this.#loop.submit(slotId, layoutIndex, onSecond, placed(mailed, this.#placesOf(slotId).inputs, null))
   }
 
-  runHere(slotId: number, layoutIndex: number, onSecond: boolean): boolean {
-    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex, onSecond)) return false
+  runHere(slotId: number, layoutIndex: number, onSecond: boolean, inHalves: boolean): boolean {
+    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex, onSecond, inHalves)) return false
     this.#hub.drain()
     return true
   }
@@ -327,9 +326,6 @@ const numbers = 7
 const taken = 64
 const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
 
-/** Looks at both clocks; a thread may be held up between two of them. */
-const clockLooks = 16
-
 /** For how long answers may follow each other before the event loop has its turn, in milliseconds. */
 const stretchMs = 0.25
 
@@ -364,14 +360,14 @@ export class CompletionHub {
   newLoop(owner: LoopOwner): NativeRunLoop {
     const loop = new this.#binding.RunLoop(this.#native)
     this.#owners.set(loop.id, owner)
-    guardLoop(this.#binding, loop)
+    stopAtExit(this.#binding, loop)
     return loop
   }
 
   /** The end of {@link newLoop}: the thread has ended. */
   dropLoop(loop: NativeRunLoop): void {
     this.#owners.delete(loop.id)
-    if (loops.delete(loop) && loops.size === 0) process.off('exit', stopLoops)
+    noLongerStopAtExit(loop)
   }
 
   /** Reports all that is done; called by an owner that it notifies, it does nothing: the rest comes in turn. */
@@ -456,19 +452,6 @@ export class CompletionHub {
   }
 }
 
-/** What the addon's clock is ahead of `performance.now`: by the closest of some looks at both. */
-function clockOffsetMs(binding: NativeBinding): number {
-  let [offsetMs, closestMs] = [0, Infinity]
-  for (let look = 0; look < clockLooks; look++) {
-    const beforeMs = systemClock.nowMs()
-    const addonMs = binding.nowMs()
-    const afterMs = systemClock.nowMs()
-    if (afterMs - beforeMs < closestMs)
-      [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
-  }
-  return offsetMs
-}
-
 const hubs = new WeakMap<NativeBinding, CompletionHub>()
 
 /** The hub of this isolate. */
@@ -476,22 +459,4 @@ export function completionHub(binding: NativeBinding): CompletionHub {
   let hub = hubs.get(binding)
   if (hub === undefined) hubs.set(binding, (hub = new CompletionHub(binding)))
   return hub
-}
-
-const loops = new Set<NativeRunLoop>()
-let addon: NativeBinding | null = null
-
-/**
- * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
- * process go with whatever is left; without glibc it waits for all of them.
- */
-function stopLoops(): void {
-  for (const loop of loops) loop.stop()
-  if (isMainThread) addon?.noteExit()
-}
-
-function guardLoop(binding: NativeBinding, loop: NativeRunLoop): void {
-  addon = binding
-  if (loops.size === 0) process.on('exit', stopLoops)
-  loops.add(loop)
 }

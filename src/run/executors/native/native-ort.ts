@@ -1,7 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { isMainThread } from 'node:worker_threads'
 import { loadBinding } from '../../../native/addon.ts'
-import type { NativeBinding } from '../../../native/native-binding.ts'
+import type { NativeBinding, NativeRunLoop } from '../../../native/native-binding.ts'
+import { systemClock } from '../../../base/clock.ts'
 import { requireFromPackage } from '../../../base/own-package.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */
@@ -67,4 +69,44 @@ function libraryPath(): string {
   if (name === undefined)
     throw new Error(`onnxruntime-node has no library for ${process.platform}-${process.arch} in ${folder}`)
   return join(folder, name)
+}
+
+/** Looks at both clocks; a thread may be held up between two of them. */
+const clockLooks = 16
+
+/** What the addon's clock is ahead of `performance.now`: by the closest of some looks at both. */
+export function clockOffsetMs(binding: NativeBinding): number {
+  let [offsetMs, closestMs] = [0, Infinity]
+  for (let look = 0; look < clockLooks; look++) {
+    const beforeMs = systemClock.nowMs()
+    const addonMs = binding.nowMs()
+    const afterMs = systemClock.nowMs()
+    if (afterMs - beforeMs < closestMs)
+      [offsetMs, closestMs] = [addonMs - (beforeMs + afterMs) / 2, afterMs - beforeMs]
+  }
+  return offsetMs
+}
+
+const loops = new Set<NativeRunLoop>()
+let addon: NativeBinding | null = null
+
+/** Has the exit of this process (or worker thread) stop a loop, until {@link noLongerStopAtExit}. */
+export function stopAtExit(binding: NativeBinding, loop: NativeRunLoop): void {
+  addon = binding
+  if (loops.size === 0) process.on('exit', stopLoops)
+  loops.add(loop)
+}
+
+/** The loop's thread has ended. */
+export function noLongerStopAtExit(loop: NativeRunLoop): void {
+  if (loops.delete(loop) && loops.size === 0) process.off('exit', stopLoops)
+}
+
+/**
+ * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
+ * process go with whatever is left; without glibc it waits for all of them.
+ */
+function stopLoops(): void {
+  for (const loop of loops) loop.stop()
+  if (isMainThread) addon?.noteExit()
 }
