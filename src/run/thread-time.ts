@@ -250,8 +250,8 @@ const phases = ['alone', 'helped', 'helped', 'alone', 'alone', 'helped', 'helped
 const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
-/** What help has to gain: two threads take more processor time for a run. */
-const leastGain = 1.03
+/** What help has to gain, as two threads take more processor time for a run: a third more where each runs half of it and one waits for the other. */
+const leastGains = { whole: 1.03, halves: 1.15 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
  * as long each time. Another one counts when it comes twice in a row.
@@ -363,6 +363,7 @@ export class RunPlace {
     const sums = this.#sums
     sums[phases[this.#phase]!] += rate
     const gain = sums.helped / sums.alone
+    const leastGain = leastGains[this.#helpsHalves ? 'halves' : 'whole']
     const isClear = this.#verdict === 'alone' ? gain < clearShare * leastGain : gain > leastGain / clearShare
     const isOver = ++this.#phase === phases.length || (this.#phase === phases.length / 2 && isClear)
     if (!isOver) return
