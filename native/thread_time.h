@@ -1,4 +1,4 @@
-// What the calling thread has computed.
+// What the calling thread has computed, or had computed.
 #pragma once
 
 #ifdef _WIN32
@@ -21,6 +21,12 @@ inline double threadCpuMs() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
 #endif
+}
+
+// What others have computed for the calling thread while it waited for them, in milliseconds.
+inline double& computedElsewhereMs() {
+  thread_local double ms = 0;
+  return ms;
 }
 
 }  // namespace zerohop

@@ -96,11 +96,12 @@ std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const
 const PreparedRun::Halves* PreparedRun::halves() {
   if (mayBeHalved_ && halves_[0] == nullptr) {
     mayBeHalved_ = rowsInSlot() > 1;
-    for (const bool isSecond : {false, true}) {
-      if (!mayBeHalved_) break;
-      halves_[isSecond] = std::make_unique<PreparedRun>(session_, slot_, halfOf(inputPlaces_, session_->inputs, isSecond),
-                                                        halfOf(outputPlaces_, session_->outputs, isSecond));
-    }
+    if (!mayBeHalved_) return nullptr;
+    const auto half = [&](bool isSecond) {
+      return std::make_unique<PreparedRun>(session_, slot_, halfOf(inputPlaces_, session_->inputs, isSecond),
+                                           halfOf(outputPlaces_, session_->outputs, isSecond));
+    };
+    halves_ = Halves{half(false), half(true)};  // both or, where there is no memory, none
   }
   return mayBeHalved_ ? &halves_ : nullptr;
 }

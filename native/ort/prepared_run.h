@@ -37,6 +37,7 @@ class PreparedRun {
  public:
   // Indices of `inputs` and `outputs` are those of the session. Throws OrtError, also for a place that is not in the slot.
   PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::vector<Place> inputs, std::vector<Place> outputs);
+  PreparedRun(const PreparedRun&) = delete;  // its outputs point into it
 
   // Runs the batch that lies in the slot; `apart` are the inputs that do not, by input. Throws OrtError. No bytes of the
   // slot are given as an output but those that this run has written. Used by one thread at a time. With

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "run_count.h"
+#include "thread_time.h"
 
 namespace zerohop::ort {
 
@@ -11,18 +12,29 @@ namespace {
 
 // How long the thread looks for the next batch before it sleeps, where that pays: it saves the wake-up when callers take turns with it.
 constexpr std::chrono::microseconds kSpin{60};
-// The same after half of a batch that ran on the application's thread, which gives the answers, and gets the next requests, before it has another.
+// The same after half of a batch that ran on the application's thread: before it has another, that thread gives the answers and gets
+// the next requests.
 constexpr std::chrono::microseconds kSpinAfterHalf{250};
 
-// The application's thread looks for the end of the other half so many times before it sleeps: then the other one has lost its core, and
-// gets this one.
-constexpr int kLooksForHalf = 1000;
-// After a sleep of so long no batch is run in halves for so many times as long, and twice as many after each further one, until so many
-// batches have had none.
+// How long the application's thread spins until the other half is done. Then it sleeps: the other thread may need this core.
+constexpr std::chrono::microseconds kSpinForHalf{30};
+// A sleep of so long says that the other thread had no core: no batch is halved for so many times as long. Each further one doubles that, up
+// to a limit; so many halved batches without one reset it.
 constexpr double kLongSleepMs = 1;
 constexpr double kLeastWholeTimes = 8;
 constexpr double kMostWholeTimes = 512;
-constexpr int kGoodHalves = 1000;
+constexpr int kEnoughHalves = 1000;
+
+// Spins until `found`; false when that took too long.
+template <typename Found>
+bool spin(std::chrono::microseconds longest, const Found& found) {
+  const auto until = std::chrono::steady_clock::now() + longest;
+  while (!found()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    relax();
+  }
+  return true;
+}
 
 std::uint64_t nextLoopId() {
   static std::atomic<std::uint64_t> last{0};
@@ -44,7 +56,8 @@ RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> com
       library_(library),
       completions_(std::move(completions)),
       runOptions_(library),
-      hereOptions_(library) {}
+      hereOptions_(library),
+      wholeTimes_(kLeastWholeTimes) {}
 
 void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> work) {
   Job job;
@@ -185,7 +198,7 @@ bool RunLoop::start(int niceIncrement) {
   return true;
 }
 
-// The next thing to do, after halves of batches if there are any; false when the loop is to end.
+// Runs halves of batches until there is a job; false when the loop is to end.
 bool RunLoop::next(Job& job) {
   for (bool isAfterHalf = false;;) {
     const std::uint32_t seen = added_.load(std::memory_order_acquire);
@@ -204,26 +217,19 @@ bool RunLoop::next(Job& job) {
       isAfterHalf = true;
       continue;
     }
-    if (isAfterHalf ? look(halfSpins_, kSpinAfterHalf, seen) : look(spins_, kSpin, seen)) continue;
+    SpinHistory& spins = isAfterHalf ? halfSpins_ : spins_;
+    if (spins.shouldLook()) {
+      const auto isAdded = [&] { return added_.load(std::memory_order_acquire) != seen || ending_; };
+      const bool found = spin(isAfterHalf ? kSpinAfterHalf : kSpin, isAdded);
+      spins.looked(found);
+      if (found) continue;
+    }
     isAfterHalf = false;
     std::unique_lock lock(mutex_);
     sleeping_ = true;
     wake_.wait(lock, [this] { return ending_ || half_ != nullptr || !jobs_.empty(); });
     sleeping_ = false;
   }
-}
-
-// Spins until something is added, where that pays; false when nothing was.
-bool RunLoop::look(SpinHistory& spins, std::chrono::microseconds longest, std::uint32_t seen) {
-  if (!spins.shouldLook()) return false;
-  const auto until = std::chrono::steady_clock::now() + longest;
-  bool found = false;
-  while (!(found = added_.load(std::memory_order_acquire) != seen) && !ending_) {
-    if (std::chrono::steady_clock::now() >= until) break;
-    relax();
-  }
-  spins.looked(found);
-  return found;
 }
 
 void RunLoop::serve() {
@@ -240,7 +246,7 @@ void RunLoop::serve() {
 
 void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bool onSecond, bool inHalves) {
   Completion done = completion(Completion::Kind::kBatchHere, id, slotId);
-  done.startMs = done.inferStartMs = nowMs();
+  const double startMs = nowMs();
   if (inHalves && run != nullptr && runInHalves(*run, onSecond)) {
     done.inferEndMs = nowMs();
   } else {
@@ -249,6 +255,7 @@ void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, bo
     job.onSecond = onSecond;
     attempt(job, hereOptions_, done);
   }
+  done.startMs = done.inferStartMs = startMs;
   completions_->put(std::move(done));
 }
 
@@ -259,7 +266,7 @@ bool RunLoop::runInHalves(PreparedRun& run, bool onSecond) {
   if (busy_ || nowMs() < wholeUntilMs_) return false;
   try {
     halves = run.halves();
-  } catch (const OrtError&) {  // the whole tells
+  } catch (const std::exception&) {  // the whole tells, or there is memory for it
   }
   if (halves == nullptr) return false;
   Half own{*(*halves)[0], onSecond};
@@ -287,17 +294,19 @@ bool RunLoop::runInHalves(PreparedRun& run, bool onSecond) {
 
 void RunLoop::perform(Half& half) {
   Half::Outcome outcome = Half::Outcome::kFailed;
+  const double cpuMs = threadCpuMs();
   try {
     const InsideRuntime inside;
     ValueCopies none;
-    const ValueCopies apart = half.run.run(hereOptions_.of(half.run.session()), none, half.onSecond);
+    const ValueCopies apart = half.rows.run(hereOptions_.of(half.rows.session()), none, half.onSecond);
     outcome = apart.empty() ? Half::Outcome::kInSlot : Half::Outcome::kApart;
   } catch (const std::exception&) {  // the whole tells why
   }
+  half.cpuMs = threadCpuMs() - cpuMs;
   bool awaited;
   {
     const std::lock_guard lock(mutex_);
-    half.outcome.store(outcome, std::memory_order_release);  // who looks lets it go
+    half.outcome.store(outcome, std::memory_order_release);  // who sees it lets go of the half
     awaited = awaitsHalf_;
   }
   if (awaited) halfOver_.notify_one();
@@ -305,11 +314,8 @@ void RunLoop::perform(Half& half) {
 
 void RunLoop::waitFor(const Half& half) {
   const auto isOver = [&] { return half.outcome.load(std::memory_order_acquire) != Half::Outcome::kNone; };
-  if (++goodHalves_ >= kGoodHalves) wholeTimes_ = kLeastWholeTimes;
-  for (int looks = 0; looks < kLooksForHalf; ++looks) {
-    if (isOver()) return;
-    relax();
-  }
+  if (halvesSinceSleep_ < kEnoughHalves && ++halvesSinceSleep_ == kEnoughHalves) wholeTimes_ = kLeastWholeTimes;
+  if (spin(kSpinForHalf, isOver)) return;
   const double sinceMs = nowMs();
   {
     std::unique_lock lock(mutex_);
@@ -318,10 +324,11 @@ void RunLoop::waitFor(const Half& half) {
     awaitsHalf_ = false;
   }
   const double sleptMs = nowMs() - sinceMs;
+  computedElsewhereMs() += std::min(sleptMs, half.cpuMs);
   if (sleptMs < kLongSleepMs) return;
   wholeUntilMs_ = sinceMs + (1 + wholeTimes_) * sleptMs;
   wholeTimes_ = std::min(2 * wholeTimes_, kMostWholeTimes);
-  goodHalves_ = 0;
+  halvesSinceSleep_ = 0;
 }
 
 void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {

@@ -88,8 +88,9 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   };
   // Half of a batch that is run here.
   struct Half {
-    PreparedRun& run;
+    PreparedRun& rows;
     const bool onSecond;
+    double cpuMs = 0;  // that it took
     enum class Outcome { kNone, kInSlot, kApart, kFailed };
     std::atomic<Outcome> outcome{Outcome::kNone};
   };
@@ -103,7 +104,6 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool runInHalves(PreparedRun& run, bool onSecond);
   void perform(Half& half);
   void waitFor(const Half& half);
-  bool look(SpinHistory& spins, std::chrono::microseconds longest, std::uint32_t seen);
   static void attempt(Job& job, RunOptions& options, Completion& done);
   void takeFirst(Job& job);
   bool cancel(JobId id);
@@ -116,11 +116,11 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   RunOptions hereOptions_;  // of runs on the application's thread
   SpinHistory spins_;       // of its own thread, after a batch or question
   SpinHistory halfSpins_;   // after half of a batch
-  // Of runs on the application's thread: until when none is run in halves, for how many times the next long sleep, and how many were since
-  // the last one.
-  double wholeUntilMs_ = 0;
-  double wholeTimes_ = 8;
-  int goodHalves_ = 0;
+
+  // Of the application's thread, which waits for halves.
+  double wholeUntilMs_ = 0;   // until when no batch is halved
+  double wholeTimes_;         // for how many times its next long sleep none will be
+  int halvesSinceSleep_ = 0;  // since its last long sleep
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

@@ -9,8 +9,9 @@
 // | nothing    | the same                                            | gives no y                                              |
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
-// | in-pairs   | the same                                            | as plus-one; of two runs the first ends when the second has begun |
-// | slow-elsewhere | as plus-one                                     | as plus-one; takes 20 ms on other threads than that of the first run |
+// | in-pairs   | as plus-one                                         | as plus-one; the first of two ends when the second has begun |
+// | no-sevens  | as plus-one                                         | as plus-one; fails where there is a 7                   |
+// | slow-elsewhere | as plus-one                                     | as plus-one; computes for 20 ms on any thread but its first |
 // | fails-on-many | as plus-one                                       | as plus-one, and has no memory for more than 2 threads  |
 // | refuses-on-many | as plus-one                                     | as plus-one, and refuses its input on more than 2       |
 // | few-threads | as plus-one, and is not opened with more than 2 threads |                                             |

@@ -83,7 +83,7 @@ export interface BatchReport {
   computeMs: number
   /** Why the batch was closed. */
   reason: BatchReason
-  /** Whether it ran on the application's thread instead of a worker, or half of it did. */
+  /** Whether the application's thread ran it, or half of it, instead of a worker. */
   inline: boolean
   /** The instance that ran it: the model's name and a number. */
   instance: string

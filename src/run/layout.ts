@@ -216,11 +216,11 @@ export function viewLayout(
         )
       : null,
   )
-  const inputBlocks = layout.inputs.map((place, input) => blocks(inputs[input]!, place))
-  const outputBlocks = layout.outputs.map((place, output) => blocks(outputs[output]!, place))
   const packs = [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType))
-  const areRows = (places: BatchLayout['inputs'], blocksOf: readonly number[]) =>
-    places.every((place, index) => place === undefined || (place && !place.rowDims && blocksOf[index] === 1))
+  const areRows = (places: BatchLayout['inputs'], values: readonly ValueMetadata[]) =>
+    places.every(
+      (place, index) => place === undefined || (place && !place.rowDims && batchAxisOf(values[index]!) === 0),
+    )
   // Field by field: every batch reads it, and V8 gives what is spread one shape at first and another one later.
   return {
     inputs: layout.inputs,
@@ -232,12 +232,11 @@ export function viewLayout(
     outputViews: layout.outputs.map((place, output) => view(outputs[output]!, place)),
     inputRowElements: layout.inputs.map((place, input) => rowElements(inputs[input]!, place)),
     outputRowElements: layout.outputs.map((place, output) => rowElements(outputs[output]!, place)),
-    inputBlocks,
+    inputBlocks: layout.inputs.map((place, input) => blocks(inputs[input]!, place)),
     outputAxes: outputs.map(batchAxisOf),
-    outputBlocks,
+    outputBlocks: layout.outputs.map((place, output) => blocks(outputs[output]!, place)),
     packs,
-    isByRow:
-      batched && !packs && areRows(layout.inputs, inputBlocks) && areRows(layout.outputs, outputBlocks),
+    isByRow: batched && !packs && areRows(layout.inputs, inputs) && areRows(layout.outputs, outputs),
     rowDims: rowDims.some((dims) => dims !== null) ? rowDims : null,
     lengths,
     memory: null,

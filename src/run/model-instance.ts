@@ -61,7 +61,7 @@ export class ModelInstance implements Instance {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
-  /** Up to which length runs count as short, in milliseconds. */
+  /** Up to which length runs count as short at present, in milliseconds. */
   #shortMs = -0
   /** The slot of the prefetched batch. */
   #ahead: StagingSlot | null = null
@@ -109,7 +109,7 @@ export class ModelInstance implements Instance {
     this.worker.offer(this)
   }
 
-  /** See {@link Scheduler.chooseRows}. */
+  /** See {@link Scheduler.chooseRows}; `mostMs` is also kept for the next batch. */
   chooseRows(mostMs: number, idle: boolean): void {
     this.#shortMs = mostMs
     if (!this.#scheduler.hasWaiting) return
@@ -296,11 +296,11 @@ export class ModelInstance implements Instance {
     slot.gatheredAtMs = scheduler.clock.nowMs()
     const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
-    const { threadChoice } = this.session
-    const hasShort = threadChoice?.secondFor === 'short runs'
-    const inHalves = (hasShort || this.session.hasOneThread) && this.#choosesHalves(slot, runMs)
-    if (inHalves) slot.onSecond = hasShort
-    else if (hasShort || (isLone && this.worker.othersIdle)) threadChoice?.choose(slot, isLone)
+    const { threadChoice, halvedOn } = this.session
+    const inHalves = halvedOn !== null && this.#choosesHalves(slot, runMs)
+    if (inHalves) slot.onSecond = halvedOn === 'second'
+    else if (threadChoice?.secondFor === 'short runs' || (isLone && this.worker.othersIdle))
+      threadChoice?.choose(slot, isLone)
     return {
       slotId: slot.id,
       preparedAtMs: slot.gatheredAtMs,

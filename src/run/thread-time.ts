@@ -251,7 +251,7 @@ const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
 /** What help has to gain, as two threads take more processor time for a run: a third more where each runs half of it and one waits for the other. */
-const leastGains = { whole: 1.03, halves: 1.15 } as const
+const leastGains = { all: 1.03, halves: 1.15 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
  * as long each time. Another one counts when it comes twice in a row.
@@ -278,10 +278,10 @@ export class RunPlace {
   /** Until when no batch is run here: a run took surprisingly long. */
   elsewhereUntilMs = -Infinity
   #verdict: (typeof phases)[number] = 'alone'
-  #isHelped = false
-  /** Whether help is to run halves; and how many more batches there were than others that it could help in that way. */
+  /** Whether help is to run halves; by how many there were more batches lately that it could help so than others; and whether it does now. */
   #helpsHalves = false
   #halvable = 0
+  #inHalves = false
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity
   /** When that began, and the time of free cores then. NaN: the first comparison is made anyway, so that V8 compiles code for both places once. */
@@ -322,24 +322,27 @@ export class RunPlace {
     if (this.#phase >= 0) this.#compare(rate, nowMs, freeCoresMs)
     else if (nowMs >= this.#heldUntilMs) this.#begin(nowMs, freeCoresMs())
     this.#halvable = 0
-    this.#isHelped = (this.#phase < 0 ? this.#verdict : phases[this.#phase]!) === 'helped'
-    this.present = this.#isHelped && !this.#helpsHalves ? 'elsewhere' : 'here'
+    const isHelped = (this.#phase < 0 ? this.#verdict : phases[this.#phase]!) === 'helped'
+    this.#inHalves = isHelped && this.#helpsHalves
+    this.present = isHelped && !this.#inHalves ? 'elsewhere' : 'here'
   }
 
   /**
    * Whether to have the worker run half of a batch.
    *
    * @param isPossible whether it can be halved.
-   * @param isAll whether all that waits and runs would fit one short run.
+   * @param fitsOneRun whether all that waits and runs would fit one short run.
    */
-  choosesHalves(isPossible: boolean, isAll: boolean): boolean {
-    this.#halvable += isPossible && isAll ? 1 : -1
-    return isPossible && this.present === 'here' && this.#isHelped
+  choosesHalves(isPossible: boolean, fitsOneRun: boolean): boolean {
+    this.#halvable += isPossible && fitsOneRun ? 1 : -1
+    return isPossible && this.#inHalves
   }
 
   /** Nothing is to be chosen for now. */
   leave(): void {
     this.present = null
+    this.#inHalves = false
+    this.#halvable = 0
     this.#phase = -1
     this.#isDoubted = false
   }
@@ -350,7 +353,10 @@ export class RunPlace {
     const isVain = this.#verdict === 'alone' && freeCores < leastFreeCores
     if (isVain && nowMs < this.#comparedAtMs + mostUntriedMs) return this.#hold(firstHeldMs, nowMs, freeMs)
     this.#phase = this.#sums.alone = this.#sums.helped = 0
-    this.#helpsHalves = this.#halvable > 0
+    if (this.#helpsHalves === this.#halvable > 0) return
+    this.#helpsHalves = !this.#helpsHalves
+    this.#verdict = 'alone' // what was found of one kind of help says nothing of the other
+    this.#confirmed = 0
   }
 
   #hold(ms: number, nowMs: number, freeMs: number): void {
@@ -363,7 +369,7 @@ export class RunPlace {
     const sums = this.#sums
     sums[phases[this.#phase]!] += rate
     const gain = sums.helped / sums.alone
-    const leastGain = leastGains[this.#helpsHalves ? 'halves' : 'whole']
+    const leastGain = leastGains[this.#helpsHalves ? 'halves' : 'all']
     const isClear = this.#verdict === 'alone' ? gain < clearShare * leastGain : gain > leastGain / clearShare
     const isOver = ++this.#phase === phases.length || (this.#phase === phases.length / 2 && isClear)
     if (!isOver) return

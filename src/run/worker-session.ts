@@ -13,7 +13,7 @@ import type { ModelInstance } from './model-instance.ts'
 import { prove } from './prover.ts'
 import { ThreadChoice } from './thread-time.ts'
 import type { Worker } from './worker.ts'
-import type { OpenOptions, ResolvedMemory } from '../options/session-options.ts'
+import { nameOf, type OpenOptions, type ResolvedMemory } from '../options/session-options.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
 import { warn } from '../base/warnings.ts'
 
@@ -39,8 +39,8 @@ export class WorkerSession {
   readonly #arena: ArenaKeeper | null
   /** `null` without a second session; only it sets this. */
   threadChoice: ThreadChoice | null = null
-  /** Whether all of its runs have one thread. */
-  hasOneThread = false
+  /** Which session runs batches in halves: it has one thread, and only the provider of the CPU, so that two threads may run it at once. */
+  halvedOn: 'first' | 'second' | null = null
   /** Whether what its arena keeps is looked after: then it has to know of each run. */
   readonly keepsArena: boolean
   #batches: ModelInstance | null = null
@@ -142,12 +142,16 @@ export class WorkerSession {
         checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
         this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
         this.#wasOpen = true
-        const { secondFor, intraOpNumThreads } = this.#source.options
+        const { secondFor, intraOpNumThreads, executionProviders = [] } = this.#source.options
         this.threadChoice =
           secondFor === undefined || state.isOriginal
             ? null
             : (this.threadChoice ?? new ThreadChoice(secondFor))
-        this.hasOneThread = intraOpNumThreads === 1 && this.threadChoice === null
+        const { threadChoice } = this
+        const isOnCpu = executionProviders.every((provider) => nameOf(provider) === 'cpu')
+        if (!isOnCpu || executor.runsHalves !== true) this.halvedOn = null
+        else if (threadChoice === null) this.halvedOn = intraOpNumThreads === 1 ? 'first' : null
+        else this.halvedOn = threadChoice.secondFor === 'short runs' ? 'second' : null
         return opened
       }),
     )

@@ -113,7 +113,7 @@ export class Worker {
 
   /** Rejects the tasks of a session that have not begun. */
   withdraw(session: WorkerSession): void {
-    this.#tasks.withdraw(session)
+    this.#tasks.reject(({ owner }) => owner === session)
   }
 
   /**
@@ -338,7 +338,7 @@ export class Worker {
         batch.source.revoked(batch.slotId, true)
       } else started.push(batch)
     }
-    this.#tasks.lost(executor)
+    this.#tasks.reject(({ thread }) => thread === executor)
     for (const { slotId, source } of started) source.lost(slotId, reason, stillRuns, ranMs)
   }
 
@@ -349,7 +349,7 @@ export class Worker {
 
   /** There will be no further thread. */
   abandonSessions(reason: string): void {
-    this.#tasks.clear()
+    this.#tasks.reject()
     for (const session of this.#sessions) session.abandon(reason)
   }
 
@@ -358,7 +358,7 @@ export class Worker {
    * terminated.
    */
   close(timeoutMs: number): Promise<boolean> {
-    this.#tasks.clear()
+    this.#tasks.reject()
     return this.threads.close(timeoutMs)
   }
 }
@@ -423,22 +423,8 @@ class WorkerTasks {
     })
   }
 
-  /** Rejects those that wait for a thread that is gone. */
-  lost(thread: Executor): void {
-    this.#reject((task) => task.thread === thread)
-  }
-
-  /** Rejects those of an owner. */
-  withdraw(owner: WorkerSession): void {
-    this.#reject((task) => task.owner === owner)
-  }
-
-  /** Rejects all that wait. */
-  clear(): void {
-    this.#reject(() => true)
-  }
-
-  #reject(which: (task: Task) => boolean): void {
+  /** Rejects those that wait and are meant; all if that is left out. */
+  reject(which: (task: Task) => boolean = () => true): void {
     const gone = this.#waiting.filter(which)
     this.#waiting = this.#waiting.filter((task) => !which(task))
     for (const { fail } of gone) fail(new ThreadEndedError())

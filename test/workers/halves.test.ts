@@ -8,6 +8,8 @@ import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { layOut, viewLayout } from '../../src/run/layout.ts'
 import { ModelInstance, type InstanceUse, type PreparedBatch } from '../../src/run/model-instance.ts'
+import { WorkerSession } from '../../src/run/worker-session.ts'
+import type { OpenOptions } from '../../src/options/session-options.ts'
 import { InlineBudget, RunPlace, ThreadChoice } from '../../src/run/thread-time.ts'
 import { RunTimes } from '../../src/schedule/estimates.ts'
 import { Joining } from '../../src/schedule/joining.ts'
@@ -95,11 +97,11 @@ describe('a loaded model', () => {
   })
 })
 
-const value = (name: string) => ({ name, type: 'float32' as const, shape: ['N', 4] })
 const stacks = { rows: 'independent', node: null, reason: 'proved' } as const
 
 /** An instance whose batches are run here. Of 32 rows they take 0.1 ms. */
-function served(session: object) {
+function served(session: object, type: 'float32' | 'string' = 'float32') {
+  const value = (name: string) => ({ name, type, shape: ['N', 4] })
   const config = resolveConfig('m', { path: 'm.onnx', checkRows: false })
   const io = { inputs: [value('x')], outputs: [value('y')] }
   const described = { ...io, properties: null, unservableOutputs: [], executionProviders: [] }
@@ -122,7 +124,7 @@ function served(session: object) {
       ready: true,
       worker: { offer: nothing, threads: { executor } },
       threadChoice: null,
-      hasOneThread: false,
+      halvedOn: null,
       ...session,
     } as never,
     weight: 1,
@@ -132,16 +134,18 @@ function served(session: object) {
   const choice = vi.spyOn(instance.runPlace, 'choosesHalves').mockReturnValue(true)
   const level = scheduler.levels.of(undefined)
   /** The next batch, of what was submitted now: so many rows for each request. */
-  const next = (rows: readonly number[], mostMs = 10) => {
+  const next = (rows: readonly number[], mostMs = 10, each: (request: InferRequest) => unknown = nothing) => {
     for (const count of rows) {
       const feeds = {
         rows: count,
         bucketKey: '',
         whole: false,
-        data: [new Float32Array(4 * count)],
+        data: [type === 'string' ? Array<string>(4 * count).fill('') : new Float32Array(4 * count)],
         dims: null,
       }
-      scheduler.submit(new InferRequest(feeds, level, noOptions, nothing, nothing), noOptions)
+      const request = new InferRequest(feeds, level, noOptions, nothing, nothing)
+      scheduler.submit(request, noOptions)
+      each(request)
     }
     instance.chooseRows(mostMs, true)
     return instance.nextBatch(true, 0) as PreparedBatch
@@ -161,9 +165,21 @@ describe('a batch', () => {
       false,
     ],
   ])('%s', (_, rows, expected) => {
-    const { next, choice } = served({ hasOneThread: true })
+    const { next, choice } = served({ halvedOn: 'first' })
     next(rows)
     expect(choice).toHaveBeenCalledExactlyOnceWith(expected, true)
+  })
+
+  it('cannot be halved where some of it comes by message', () => {
+    const { next, choice } = served({ halvedOn: 'first' }, 'string')
+    next(ofOneRow(16))
+    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true)
+  })
+
+  it('cannot be halved where it is of sequences, whose rows have places that mean something', () => {
+    const { next, choice } = served({ halvedOn: 'first' })
+    next(ofOneRow(16), 10, (request) => (request.turn = { slot: -1 } as never))
+    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true)
   })
 
   it('is all there is if everything that waits fits one run of the allowed length', () => {
@@ -171,23 +187,56 @@ describe('a batch', () => {
       [0.2, true],
       [0.19, false],
     ] as const) {
-      const { next, choice } = served({ hasOneThread: true })
+      const { next, choice } = served({ halvedOn: 'first' })
       next(ofOneRow(64), mostMs)
       expect(choice.mock.lastCall![1]).toBe(isAll)
     }
   })
 
   it('runs in halves on a session of one thread: the only one, or the one for short runs', () => {
-    const one = served({ hasOneThread: true }).next(ofOneRow(16))
+    const one = served({ halvedOn: 'first' }).next(ofOneRow(16))
     expect([one.inHalves, one.onSecond]).toEqual([true, false])
     const threadChoice = new ThreadChoice('short runs')
     const chosen = vi.spyOn(threadChoice, 'choose')
-    const two = served({ threadChoice }).next(ofOneRow(16))
+    const two = served({ threadChoice, halvedOn: 'second' }).next(ofOneRow(16))
     expect([two.inHalves, two.onSecond]).toEqual([true, true])
     expect(chosen).not.toHaveBeenCalled() // what halves take says nothing of whole runs
-    const { next, choice } = served({ threadChoice: new ThreadChoice('lone requests') })
+    const { next, choice } = served({ threadChoice: new ThreadChoice('lone requests'), halvedOn: null })
     expect(next(ofOneRow(16)).inHalves).toBe(false)
     expect(choice).not.toHaveBeenCalled()
+  })
+})
+
+describe('a session', () => {
+  const provided = (names: readonly string[]) => ({ executionProviders: names })
+  it.each([
+    ['of one thread, for its batches', { intraOpNumThreads: 1 }, 'first'],
+    ['of one thread, on the provider of the CPU', { intraOpNumThreads: 1, ...provided(['cpu']) }, 'first'],
+    ['of more threads: not', { intraOpNumThreads: 2 }, null],
+    ['on a thread that gives way to others: not', { intraOpNumThreads: 1 }, null, 'gives way'],
+    [
+      'of another provider, which may allow one run at a time: not',
+      { intraOpNumThreads: 1, ...provided(['xnnpack', 'cpu']) },
+      null,
+    ],
+  ])('may be run by two threads at once if it is %s', async (_, options, expected, of = '') => {
+    const executor = {
+      runsHalves: of !== 'gives way',
+      open: async () => ({ inputs: [], outputs: [], carrier: {} }),
+    }
+    const worker = {
+      attach: nothing,
+      ask: (_owner: null, _thread: null, work: (on: object) => unknown) => work(executor),
+    }
+    const source = {
+      model: 'm',
+      options: options as OpenOptions,
+      memory: { limitBytes: Infinity },
+      maxSampleMs: 0,
+    }
+    const session = new WorkerSession(1, worker as never, source, new FakeClock(1000))
+    await session.open()
+    expect(session.halvedOn).toBe(expected)
   })
 })
 
@@ -217,6 +266,13 @@ describe('a layout', () => {
       false,
     ],
     ['do not where rows are another dimension', [{ shape: [2, 'N'], batchAxis: 1 }], [rows], {}, false],
+    [
+      'do not where rows are another dimension, behind one of 1',
+      [{ shape: [1, 'N'], batchAxis: 1 }],
+      [rows],
+      {},
+      false,
+    ],
     ['do not where elements share bytes', [{ ...rows, type: 'int4' }], [rows], {}, false],
     ['do not where rows have dims of their own', [{ ...rows, ragged: true }], [rows], { room: [2] }, false],
     ['do not where an input comes by message', [{ ...rows, type: 'string' }], [rows], {}, false],

@@ -170,13 +170,13 @@ describe('a worker', () => {
     expect(joined).toEqual([mostMs])
   })
 
-  it('runs a batch here by the session that was chosen for it, if it is short there', async () => {
+  it('runs a batch here as was chosen for it, by its session and in halves, if it is short there', async () => {
     const done: unknown[] = []
     const { worker, events } = bench({
       executor: {
         submit: (_slot, _layout, _mailed, onSecond) => void done.push(['on its thread', onSecond]),
-        runHere: (slotId, _layout, onSecond) => {
-          done.push(['here', onSecond])
+        runHere: (slotId, _layout, onSecond, inHalves) => {
+          done.push(['here', onSecond, inHalves])
           const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000, endMs: 1000, inline: true }
           events[0]!.finished(slotId, times, null, null)
           return true
@@ -186,6 +186,7 @@ describe('a worker', () => {
     })
     const batches = [
       batch({ slotId: 0, runMs: 0.2, inlineMs: 0.05, onSecond: true }),
+      batch({ slotId: 2, runMs: 0.05, inHalves: true }),
       batch({ slotId: 1, runMs: 0.05, inlineMs: 0.2, onSecond: true }),
     ]
     const source = instance({
@@ -196,7 +197,8 @@ describe('a worker', () => {
     await worker.start()
     worker.offer(source)
     expect(done).toEqual([
-      ['here', true],
+      ['here', true, false],
+      ['here', false, true],
       ['on its thread', true],
     ])
   })

@@ -141,6 +141,8 @@ export interface Executor {
    * @param inHalves whether the other thread may run half of its rows meanwhile, if it has nothing else to do.
    */
   runHere?(slotId: number, layoutIndex: number, onSecond: boolean, inHalves: boolean): boolean
+  /** Whether the calling thread may wait for a half that the other thread runs; left out for not. */
+  readonly runsHalves?: boolean
   /** Revokes a batch; false when the thread has started it. */
   revoke(slotId: number): boolean
   /**

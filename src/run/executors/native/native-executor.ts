@@ -57,6 +57,9 @@ interface OpenedDetails extends NativeCompletionDetails {
   readonly session: number
 }
 
+/** A thread that gives way to others by more is not waited for: on a busy machine it would be for a quarter of a second. */
+const mostNiceIncrementOfHalves = 5
+
 /**
  * A thread of the addon's, which calls ONNX Runtime without any JavaScript, and the way to it. It needs no isolate of Node's: one takes
  * 50 ms and 7 MB.
@@ -67,6 +70,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
   readonly #niceIncrement: number
+  readonly runsHalves: boolean
   readonly #questions = new Map<number, Question>()
   readonly #sessions = new Map<number, Places>()
   readonly #sessionOfSlot = new Map<number, number>()
@@ -79,6 +83,7 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
   constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
     this.#events = events
     this.#niceIncrement = niceIncrement
+    this.runsHalves = niceIncrement <= mostNiceIncrementOfHalves
     this.#hub = completionHub(ort.binding)
     this.#loop = this.#hub.newLoop(this)
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
