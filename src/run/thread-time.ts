@@ -250,7 +250,7 @@ const phases = ['alone', 'helped', 'helped', 'alone', 'alone', 'helped', 'helped
 const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
-/** What help has to gain, as two threads take more processor time for a run: a third more where each runs half of it and one waits for the other. */
+/** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half, a third more. */
 const leastGains = { all: 1.03, halves: 1.15 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
@@ -278,9 +278,11 @@ export class RunPlace {
   /** Until when no batch is run here: a run took surprisingly long. */
   elsewhereUntilMs = -Infinity
   #verdict: (typeof phases)[number] = 'alone'
-  /** Whether help is to run halves; by how many there were more batches lately that it could help so than others; and whether it does now. */
+  /** Whether the help that is compared, or was found to be better, is to run halves. */
   #helpsHalves = false
+  /** How many more batches of the last phase could be halved than could not. */
   #halvable = 0
+  /** Whether batches are halved now. */
   #inHalves = false
   #heldMs = firstHeldMs
   #heldUntilMs = -Infinity

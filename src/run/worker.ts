@@ -423,7 +423,7 @@ class WorkerTasks {
     })
   }
 
-  /** Rejects those that wait and are meant; all if that is left out. */
+  /** Rejects those that wait. Default: all of them. */
   reject(which: (task: Task) => boolean = () => true): void {
     const gone = this.#waiting.filter(which)
     this.#waiting = this.#waiting.filter((task) => !which(task))
