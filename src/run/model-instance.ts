@@ -322,8 +322,9 @@ export class ModelInstance implements Instance {
       rows >= leastHalvedRows &&
       rows === requests.length && // rows of one request are not parted: perhaps only the user says that they do not depend on each other
       batch!.requests[0]!.turn === null // in batches of sequences a row's place means something
-    const loadRows = this.#scheduler.waiting + this.#givenRows
-    return this.runPlace.choosesHalves(isPossible, loadRows * runMs <= this.#shortMs * rows)
+    const rowMs = runMs / rows
+    const fitsOneRun = (this.#scheduler.waiting + this.#givenRows) * rowMs <= this.#shortMs
+    return this.runPlace.choosesHalves(isPossible, fitsOneRun, rowMs)
   }
 
   /** Rows of all batches that it was given and are not back. */

@@ -250,6 +250,8 @@ const phases = ['alone', 'helped', 'helped', 'alone', 'alone', 'helped', 'helped
 const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
+/** Where a row of a whole run takes less, this thread is busy with answers for most of the time: then it is better helped with all of the runs. */
+const leastHalvedRowMs = 0.001
 /** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half, a third more. */
 const leastGains = { all: 1.03, halves: 1.15 } as const
 /**
@@ -334,9 +336,11 @@ export class RunPlace {
    *
    * @param isPossible whether it can be halved.
    * @param fitsOneRun whether all that waits and runs would fit one short run.
+   * @param rowMs what a row takes at present, in milliseconds.
    */
-  choosesHalves(isPossible: boolean, fitsOneRun: boolean): boolean {
-    this.#halvable += isPossible && fitsOneRun ? 1 : -1
+  choosesHalves(isPossible: boolean, fitsOneRun: boolean, rowMs: number): boolean {
+    const isWorthIt = rowMs * (this.#inHalves ? 2 : 1) >= leastHalvedRowMs
+    this.#halvable += isPossible && fitsOneRun && isWorthIt ? 1 : -1
     return isPossible && this.#inHalves
   }
 

@@ -28,7 +28,10 @@ const nothing = (): void => {}
 type Way = 'here' | 'in halves' | 'elsewhere'
 
 /** A model that always has work, of which batches can be halved: `rate` rows a millisecond, in batches of 32, by how they are run. */
-function loaded(rate: Record<Way, number>, of = { isPossible: true, isAll: true }) {
+function loaded(
+  rate: Record<Way, number>,
+  of: { isPossible: boolean; isAll: boolean; rowMs?: number } = { isPossible: true, isAll: true },
+) {
   const time = { now: 1000 }
   const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: nothing }
   const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 })
@@ -36,7 +39,7 @@ function loaded(rate: Record<Way, number>, of = { isPossible: true, isAll: true 
   const run = (ms: number, busyShare = 0.9): Way[] => {
     const ways: Way[] = []
     for (const endMs = time.now + ms; time.now < endMs;) {
-      const inHalves = source.runPlace.choosesHalves(of.isPossible, of.isAll)
+      const inHalves = source.runPlace.choosesHalves(of.isPossible, of.isAll, of.rowMs ?? 0.002)
       const way = inHalves ? 'in halves' : (source.runPlace.present ?? 'here')
       ways.push(way)
       time.now += 32 / rate[way]
@@ -64,10 +67,20 @@ describe('a loaded model', () => {
   it.each([
     ['batches cannot be halved', { isPossible: false, isAll: true }],
     ['more waits than fits a short run', { isPossible: true, isAll: false }],
+    ['a row takes less than a microsecond', { isPossible: true, isAll: true, rowMs: 0.0009 }],
   ])('has the worker run all batches where %s', (_, of) => {
     const { run } = loaded({ here: 300, 'in halves': 900, elsewhere: 500 }, of)
     expect(run(2400)).not.toContain('in halves')
     expect(only(run(300))).toEqual(['elsewhere'])
+  })
+
+  it('knows that rows take half as long in halves', () => {
+    const of = { isPossible: true, isAll: true, rowMs: 0.0011 }
+    const { run } = loaded({ here: 300, 'in halves': 500, elsewhere: 400 }, of)
+    run(2400)
+    of.rowMs = 0.00055
+    run(9000)
+    expect(only(run(300))).toEqual(['in halves'])
   })
 
   it('looks at halves when its load has become smaller, and at the worker when it has grown', () => {
@@ -167,19 +180,19 @@ describe('a batch', () => {
   ])('%s', (_, rows, expected) => {
     const { next, choice } = served({ halvedOn: 'first' })
     next(rows)
-    expect(choice).toHaveBeenCalledExactlyOnceWith(expected, true)
+    expect(choice).toHaveBeenCalledExactlyOnceWith(expected, true, expect.any(Number))
   })
 
   it('cannot be halved where some of it comes by message', () => {
     const { next, choice } = served({ halvedOn: 'first' }, 'string')
     next(ofOneRow(16))
-    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true)
+    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true, expect.any(Number))
   })
 
   it('cannot be halved where it is of sequences, whose rows have places that mean something', () => {
     const { next, choice } = served({ halvedOn: 'first' })
     next(ofOneRow(16), 10, (request) => (request.turn = { slot: -1 } as never))
-    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true)
+    expect(choice).toHaveBeenCalledExactlyOnceWith(false, true, expect.any(Number))
   })
 
   it('is all there is if everything that waits fits one run of the allowed length', () => {

@@ -90,11 +90,6 @@ export class NativeExecutor implements Executor, WorkerThread, LoopOwner {
     void this.#ended.then(() => this.#close())
   }
 
-  /** Whether its thread is inside ONNX Runtime; tests ask. */
-  get busy(): boolean {
-    return this.#loop.busy
-  }
-
   /** Rejects when the system has no thread left, or when it was ended before. */
   async start(): Promise<void> {
     try {
