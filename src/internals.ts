@@ -108,7 +108,7 @@ export type { Random } from './base/numbers.ts'
 // What the tests of ending processes look into.
 export { ControlBlock } from './run/executors/binding/control-block.ts'
 export { loadBinding } from './native/addon.ts'
-export { NativeExecutor } from './run/executors/native/native-executor.ts'
+export { CompletionHub } from './run/executors/native/native-executor.ts'
 
 /** Resolves when the compiled forms of the models that an engine has loaded are sealed, or that was given up. */
 export async function modelsCompiled(engine: unknown): Promise<void> {
