@@ -269,7 +269,6 @@ bool RunLoop::runInHalves(PreparedRun& run, bool onSecond) {
   } catch (const std::exception&) {  // the whole tells, or there is memory for it
   }
   if (halves == nullptr) return false;
-  Half own{*(*halves)[0], onSecond};
   Half other{*(*halves)[1], onSecond};
   bool sleeping;
   {
@@ -280,28 +279,32 @@ bool RunLoop::runInHalves(PreparedRun& run, bool onSecond) {
     sleeping = sleeping_;
   }
   if (sleeping) wake_.notify_one();
-  perform(own);
+  const HalfOutcome first = runHalf(*(*halves)[0], onSecond);
   Half* left = nullptr;
   {
     const std::lock_guard lock(mutex_);
     std::swap(left, half_);
   }
-  if (left != nullptr) perform(*left);  // the thread did not come to it
-  else waitFor(other);
-  if (own.outcome == Half::Outcome::kApart || other.outcome == Half::Outcome::kApart) run.keepWhole();
-  return own.outcome == Half::Outcome::kInSlot && other.outcome == Half::Outcome::kInSlot;
+  const bool isLeft = left != nullptr;  // the thread did not come to it
+  const HalfOutcome second = isLeft ? runHalf(other.rows, onSecond) : waitFor(other);
+  if (first == HalfOutcome::kApart || second == HalfOutcome::kApart) run.keepWhole();
+  return first == HalfOutcome::kInSlot && second == HalfOutcome::kInSlot;
 }
 
-void RunLoop::perform(Half& half) {
-  Half::Outcome outcome = Half::Outcome::kFailed;
-  const double cpuMs = threadCpuMs();
+RunLoop::HalfOutcome RunLoop::runHalf(PreparedRun& rows, bool onSecond) {
   try {
     const InsideRuntime inside;
     ValueCopies none;
-    const ValueCopies apart = half.rows.run(hereOptions_.of(half.rows.session()), none, half.onSecond);
-    outcome = apart.empty() ? Half::Outcome::kInSlot : Half::Outcome::kApart;
+    const ValueCopies apart = rows.run(hereOptions_.of(rows.session()), none, onSecond);
+    return apart.empty() ? HalfOutcome::kInSlot : HalfOutcome::kApart;
   } catch (const std::exception&) {  // the whole tells why
+    return HalfOutcome::kFailed;
   }
+}
+
+void RunLoop::perform(Half& half) {
+  const double cpuMs = threadCpuMs();
+  const HalfOutcome outcome = runHalf(half.rows, half.onSecond);
   half.cpuMs = threadCpuMs() - cpuMs;
   bool awaited;
   {
@@ -312,10 +315,10 @@ void RunLoop::perform(Half& half) {
   if (awaited) halfOver_.notify_one();
 }
 
-void RunLoop::waitFor(const Half& half) {
-  const auto isOver = [&] { return half.outcome.load(std::memory_order_acquire) != Half::Outcome::kNone; };
+RunLoop::HalfOutcome RunLoop::waitFor(const Half& half) {
+  const auto isOver = [&] { return half.outcome.load(std::memory_order_acquire) != HalfOutcome::kNone; };
   if (halvesSinceSleep_ < kEnoughHalves && ++halvesSinceSleep_ == kEnoughHalves) wholeTimes_ = kLeastWholeTimes;
-  if (spin(kSpinForHalf, isOver)) return;
+  if (spin(kSpinForHalf, isOver)) return half.outcome;
   const double sinceMs = nowMs();
   {
     std::unique_lock lock(mutex_);
@@ -325,10 +328,11 @@ void RunLoop::waitFor(const Half& half) {
   }
   const double sleptMs = nowMs() - sinceMs;
   computedElsewhereMs() += std::min(sleptMs, half.cpuMs);
-  if (sleptMs < kLongSleepMs) return;
+  if (sleptMs < kLongSleepMs) return half.outcome;
   wholeUntilMs_ = sinceMs + (1 + wholeTimes_) * sleptMs;
   wholeTimes_ = std::min(2 * wholeTimes_, kMostWholeTimes);
   halvesSinceSleep_ = 0;
+  return half.outcome;
 }
 
 void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {

@@ -86,13 +86,13 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
     ValueCopies apart;
     bool onSecond = false;
   };
-  // Half of a batch that is run here.
+  enum class HalfOutcome { kNone, kInSlot, kApart, kFailed };
+  // The half of a batch that is for the thread.
   struct Half {
     PreparedRun& rows;
     const bool onSecond;
     double cpuMs = 0;  // that it took
-    enum class Outcome { kNone, kInSlot, kApart, kFailed };
-    std::atomic<Outcome> outcome{Outcome::kNone};
+    std::atomic<HalfOutcome> outcome{HalfOutcome::kNone};
   };
   enum class State { kNew, kServing, kEnded };
 
@@ -102,8 +102,9 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void serve();
   void perform(Job& job);
   bool runInHalves(PreparedRun& run, bool onSecond);
+  HalfOutcome runHalf(PreparedRun& rows, bool onSecond);
   void perform(Half& half);
-  void waitFor(const Half& half);
+  HalfOutcome waitFor(const Half& half);
   static void attempt(Job& job, RunOptions& options, Completion& done);
   void takeFirst(Job& job);
   bool cancel(JobId id);

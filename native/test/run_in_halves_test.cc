@@ -206,7 +206,7 @@ TEST_F(RunInHalvesTest, AreThereOnlyForRowsThatLieInTheSlot) {
   EXPECT_EQ(PreparedRun(session, bytes, places({}), places({})).halves(), nullptr) << "no dimensions";
   EXPECT_EQ(PreparedRun(session, bytes, {apart}, places({2, 2})).halves(), nullptr) << "an input that comes beside the slot";
   EXPECT_EQ(PreparedRun(session, bytes, places({2, 2}), {apart}).halves(), nullptr) << "an output whose size only the run knows";
-  EXPECT_NE(PreparedRun(session, bytes, places({2, 2}), {Place{}}).halves(), nullptr) << "an output that nobody wants";
+  EXPECT_NE(PreparedRun(session, bytes, places({2, 2}), {Place{}}).halves(), nullptr) << "an output that is not wanted";
 }
 
 // Batches are handed over, taken back and run in halves, of several models and by several threads, while loops come and go.

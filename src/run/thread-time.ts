@@ -486,8 +486,8 @@ export class InlineBudget {
   /**
    * Charges a run that was allowed.
    *
-   * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
-   * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
+   * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop gets
+   * a turn after a stretch of runs, whatever the account allows. It is asked for only after half of a stretch: single runs need none.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs

@@ -1,20 +1,14 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { KeepAlive } from '../../src/base/clock.ts'
 import { noOptions } from '../../src/options/infer-options.ts'
-import { resolveConfig } from '../../src/options/model-config.ts'
 import { Tensor, type ModelOptions } from '../../src/index.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
 import { modelsCompiled } from '../../src/engine/engine-resources.ts'
 import { openNativeOrt } from '../../src/run/executors/native/native-ort.ts'
 import { layOut, viewLayout } from '../../src/run/layout.ts'
-import { ModelInstance, type InstanceUse, type PreparedBatch } from '../../src/run/model-instance.ts'
+import type { InstanceUse, PreparedBatch } from '../../src/run/model-instance.ts'
 import { WorkerSession } from '../../src/run/worker-session.ts'
 import type { OpenOptions } from '../../src/options/session-options.ts'
 import { InlineBudget, RunPlace, ThreadChoice } from '../../src/run/thread-time.ts'
-import { RunTimes } from '../../src/schedule/estimates.ts'
-import { Joining } from '../../src/schedule/joining.ts'
-import { ObservedRequests } from '../../src/schedule/observed-requests.ts'
-import { Scheduler } from '../../src/schedule/scheduler.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/tensor/metadata.ts'
 import { FakeClock } from '../fake-clock.ts'
 import * as networks from '../models/networks.ts'
@@ -22,12 +16,13 @@ import * as small from '../models/small.ts'
 import { ownFolder } from '../compiled-models/cached.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { noise } from '../support/samples.ts'
+import { instanceOf, queued } from './queued-model.ts'
 
 const nothing = (): void => {}
 
 type Way = 'here' | 'in halves' | 'elsewhere'
 
-/** A model that always has work, of which batches can be halved: `rate` rows a millisecond, in batches of 32, by how they are run. */
+/** A model under constant load, in batches of 32 rows. `rate` says how many rows a millisecond are done, by the way that batches are run. */
 function loaded(
   rate: Record<Way, number>,
   of: { isPossible: boolean; isAll: boolean; rowMs?: number } = { isPossible: true, isAll: true },
@@ -110,40 +105,10 @@ describe('a loaded model', () => {
   })
 })
 
-const stacks = { rows: 'independent', node: null, reason: 'proved' } as const
-
 /** An instance whose batches are run here. Of 32 rows they take 0.1 ms. */
 function served(session: object, type: 'float32' | 'string' = 'float32') {
-  const value = (name: string) => ({ name, type, shape: ['N', 4] })
-  const config = resolveConfig('m', { path: 'm.onnx', checkRows: false })
-  const io = { inputs: [value('x')], outputs: [value('y')] }
-  const described = { ...io, properties: null, unservableOutputs: [], executionProviders: [] }
-  const joining = new Joining('m', config, described, { proof: stacks })
-  const runTimes = new RunTimes()
-  for (let run = 0; run < 20; run++) runTimes.observe('', 32, 0.1)
-  const scheduler = new Scheduler({
-    joining, rowCheck: null, padding: null, costs: null, config, runTimes, instances: 1, clock: new FakeClock(1000),
-    observed: new ObservedRequests({ name: 'm', version: 1, metadata: joining.stacked, batching: null }),
-    keepAlive: new KeepAlive(), gaveUp: nothing,
-  }) // prettier-ignore
-  const executor = { defineSlot: nothing, defineLayout: nothing }
-  const acquire = (byteLength: number) => ({ bytes: new ArrayBuffer(byteLength), byteLength, memory: {} })
-  let slots = 0
-  const instance = new ModelInstance({
-    scheduler,
-    name: 'm_0',
-    session: {
-      id: 1,
-      ready: true,
-      worker: { offer: nothing, threads: { executor } },
-      threadChoice: null,
-      halvedOn: null,
-      ...session,
-    } as never,
-    weight: 1,
-    source: { nextSlotId: () => slots++, acquire, movesFromBytes: Infinity } as never,
-  })
-  scheduler.instances.add(instance)
+  const { scheduler } = queued({ type })
+  const instance = instanceOf(scheduler, session)
   const choice = vi.spyOn(instance.runPlace, 'choosesHalves').mockReturnValue(true)
   const level = scheduler.levels.of(undefined)
   /** The next batch, of what was submitted now: so many rows for each request. */
@@ -172,11 +137,7 @@ describe('a batch', () => {
   it.each([
     ['may be halved: 16 rows of as many requests', ofOneRow(16), true],
     ['is too small: 15 rows', ofOneRow(15), false],
-    [
-      'is not parted within a request, of which perhaps only the user says that it may be',
-      [...ofOneRow(14), 2],
-      false,
-    ],
+    ['cannot be halved: one request has two rows, which stay together', [...ofOneRow(14), 2], false],
   ])('%s', (_, rows, expected) => {
     const { next, choice } = served({ halvedOn: 'first' })
     next(rows)
