@@ -20,6 +20,7 @@ import { tritonHttp } from './peers/triton.ts'
 import {
   fastifyZerohop,
   fastifyZerohopOpenVino,
+  kserveZerohop,
   zerohop,
   zerohopOpenVino,
   zerohopOpenVinoFloat32,
@@ -38,6 +39,7 @@ export const peers: readonly Peer[] = [
   zerohopOpenVinoFloat32,
   openVinoDefault,
   zerohopOpenVino,
+  kserveZerohop,
   fastifyZerohop,
   fastifyZerohopOpenVino,
   fastifyDataloader,

@@ -52,7 +52,10 @@ export class Serving {
           host: '127.0.0.1',
           method,
           path,
-          headers: { 'content-length': Buffer.byteLength(body), ...headers },
+          headers: {
+            ...(headers['transfer-encoding'] === undefined && { 'content-length': Buffer.byteLength(body) }),
+            ...headers,
+          },
           agent: false,
         },
         (incoming) => {

@@ -53,16 +53,7 @@ export function behindFastify(
       ...((await setUp?.(options)) ?? ownVersions()),
     }),
     settings: (workload) => ({ ...settingsOf(workload) }),
-    server({ name, model, jpeg, maxBatchSize, files, ...rest }, [port]) {
-      const workload = { name, model, jpeg, maxBatchSize, files }
-      return program('server.ts', [
-        JSON.stringify({
-          workload,
-          settings: settingsOf({ name, model, jpeg, maxBatchSize, files, ...rest }),
-          port,
-        }),
-      ])
-    },
+    server: (workload, [port]) => serverProgram('server.ts', workload, settingsOf, port),
     request: ({ json, jpeg }, body) =>
       json
         ? {
@@ -88,6 +79,19 @@ const environment = {
   NODE_ENV: 'production',
   HOME: homedir(),
   TMPDIR: tmpdir(),
+}
+
+export function serverProgram(
+  file: string,
+  workload: Workload,
+  settingsOf: SettingsOf,
+  port: number | undefined,
+): Command {
+  const { name, model, jpeg, maxBatchSize, files } = workload
+  const settings = settingsOf(workload)
+  return program(file, [
+    JSON.stringify({ workload: { name, model, jpeg, maxBatchSize, files }, settings, port }),
+  ])
 }
 
 function program(file: string, args: readonly string[]): Command {

@@ -2,8 +2,9 @@ import { fileURLToPath } from 'node:url'
 import { InferenceEngine } from 'zerohop'
 import { openVinoPlugin } from '../../../test/providers/libraries.ts'
 import { step } from '../environments.ts'
-import { PeerMissing, type Versions } from '../peer.ts'
-import { behindFastify, inProcess, ownVersions, threadsOf, type SettingsOf } from './node.ts'
+import { type HttpPeer, PeerMissing, type Versions } from '../peer.ts'
+import { kserve } from '../kserve.ts'
+import { behindFastify, inProcess, ownVersions, serverProgram, threadsOf, type SettingsOf } from './node.ts'
 
 /**
  * Two instances of one thread without batches for SqueezeNet, which give 4 to 6 % more images/s on two cores than batches of 8; for
@@ -68,3 +69,12 @@ export const fastifyZerohopOpenVino = behindFastify('fastify-zerohop-openvino', 
   ...own,
   describe: "zerohop behind Fastify, on OpenVINO's plugin",
 })
+export const kserveZerohop: HttpPeer = {
+  kind: 'http',
+  name: 'kserve-zerohop',
+  describe: 'zerohop/kserve on node:http: the protocol of Triton',
+  setUp,
+  settings: (workload) => ({ ...onTheCpu(workload) }),
+  server: (workload, [port]) => serverProgram('kserve-server.ts', workload, onTheCpu, port),
+  ...kserve,
+}

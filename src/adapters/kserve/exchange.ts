@@ -13,6 +13,7 @@ import {
 import { nextTurn } from '../../base/clock.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
 import { InferenceError, type InferenceErrorCode } from '../../errors.ts'
+import { watch } from '../../request/abort-watch.ts'
 import { followConnection } from '../http/http-requests.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
@@ -28,13 +29,20 @@ const ignored = (_reason: unknown): void => {}
 const spareControllers: AbortController[] = []
 const mostSpare = 256
 
+/** One that is watched as long as it lives: requests then only add themselves to what watches it, and it gets no listener for each. */
+function watchedController(): AbortController {
+  const controller = new AbortController()
+  watch(controller.signal, () => {})
+  return controller
+}
+
 /** One request and its response, until it is answered or the client has gone. */
 export class Exchange {
   readonly request: IncomingMessage
   readonly options: ResolvedKserveOptions
   readonly #response: ServerResponse
   readonly #held: HeldBytes
-  readonly #stop = spareControllers.pop() ?? new AbortController()
+  readonly #stop = spareControllers.pop() ?? watchedController()
   /** Called when it fires, while the body is read. */
   #onStop = ignored
   /** Resolves when the answer has been sent or the client has gone. */
@@ -95,10 +103,16 @@ export class Exchange {
   }
 
   /** See {@link readBody}. */
-  body(alignedAt: number | null = null, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
+  async body(alignedAt: number | null = null, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
     const hold = (bytes: number) => {
       this.#held.take(bytes)
       this.#heldBytes += bytes
+    }
+    await Promise.resolve() // then all of the packet that brought the headers has been read
+    const arrived = arrivedBody(this.request, maxBodyBytes)
+    if (arrived !== null) {
+      hold(arrived.length)
+      return arrived
     }
     const { signal, count } = this
     const onStop = (callback: (reason: unknown) => void) => {
@@ -141,11 +155,11 @@ export class Exchange {
         ? acceptedEncoding(this.request.headers['accept-encoding'])
         : 'identity'
     if (encoding === 'identity') {
-      response.writeHead(status, { ...headers, 'content-length': length })
+      response.writeHead(status, [...Object.entries(headers).flat(), 'content-length', length])
       // As text, Node.js sends it in one piece with the headers, and in the same encoding.
       const isAscii = typeof only === 'string' && only.length === length
       if (isAscii) response.end(only, 'latin1')
-      else if (length <= joinedBytes) response.end(joined(parts).toString('latin1'), 'latin1')
+      else if (length <= joinedBytes) response.end(parts.map(latin1Of).join(''), 'latin1')
       else {
         response.cork()
         for (const part of parts) response.write(bytesOf(part))
@@ -186,6 +200,7 @@ export class Exchange {
 
   /** All that was begun for it has settled. */
   end(): void {
+    this.request.read() // an arrived body has not been read to its end
     clearTimeout(this.#timer)
     this.#leave()
     this.#held.giveBack(this.#heldBytes)
@@ -221,6 +236,20 @@ export class HeldBytes {
   giveBack(bytes: number): void {
     this.#held -= bytes
   }
+}
+
+/**
+ * A body that came together with its headers, as small ones do: listeners and a timer for it would take a tenth of the time of a small
+ * request. `null` for any other.
+ */
+function arrivedBody(request: IncomingMessage, maxBodyBytes: number): Buffer | null {
+  const length = Number(request.headers['content-length'])
+  if (request.readableLength !== length || length > maxBodyBytes) return null
+  if (length === 0 || request.readableDidRead || request.headers['content-encoding'] !== undefined)
+    return null
+  const body = request.read() as Buffer
+  // It may be part of a larger packet, which its tensors would keep in memory.
+  return liesWell(body, null) ? body : Buffer.from(body)
 }
 
 /** Bytes of bodies to read per turn of the event loop. A socket can bring 2 MiB in a turn, for which all other requests wait. */
@@ -429,6 +458,12 @@ export interface Reply {
 
 const bytesOf = (part: Uint8Array | string): Uint8Array =>
   typeof part === 'string' ? Buffer.from(part) : part
+/** A part as text that has a character for each of its bytes. */
+function latin1Of(part: Uint8Array | string): string {
+  if (typeof part === 'string' && Buffer.byteLength(part) === part.length) return part
+  const { buffer, byteOffset, byteLength } = bytesOf(part)
+  return Buffer.from(buffer, byteOffset, byteLength).toString('latin1')
+}
 const joined = (parts: Reply['parts']): Buffer => Buffer.concat(parts.map(bytesOf))
 
 export function jsonReply(value: unknown, status = 200, headers: Reply['headers'] = {}): Reply {

@@ -12,10 +12,27 @@ import { binaryElements, datatypes, jsonElements, onlyElement, typeOfDatatype } 
 
 /** An inference request of a client. */
 export interface InferCall {
-  readonly id: string | undefined
+  readonly header: InferHeader
   readonly feeds: Feeds
+}
+
+/** What the JSON of a request says, but for the elements of tensors. */
+export interface InferHeader {
+  readonly id: string | undefined
   readonly options: InferOptions
   readonly outputs: readonly RequestedOutput[]
+  /** The last answer with binary tensors only; `null` for none. */
+  answered: BinaryAnswer | null
+}
+
+/** An answer with binary tensors only. */
+interface BinaryAnswer {
+  readonly version: number
+  /** Of each output. */
+  readonly dims: readonly (readonly number[])[]
+  /** All that is before the tensors. */
+  readonly json: string
+  readonly headers: Readonly<Record<string, string>>
 }
 
 /**
@@ -31,7 +48,7 @@ export function* readInferCall(
   options: ResolvedKserveOptions,
 ): Pieces<InferCall> {
   const json = body.subarray(0, jsonBytes ?? body.byteLength)
-  const { maxJsonBytes, maxNameLength } = options
+  const { maxJsonBytes } = options
   if (json.byteLength < (jsonBytes ?? 0))
     throw invalidArgument(
       'Inference-Header-Content-Length',
@@ -45,52 +62,109 @@ export function* readInferCall(
       json.byteLength,
       { hint: 'Send tensors as binary data (binary_data_size)' },
     )
-  const request = yield* fieldsPieces(json, options)
-  const { parameters } = request
-  const id = request.text('id', maxNameLength)
-  return {
-    id,
-    feeds: yield* readInputs(request, body.subarray(json.byteLength), metadata, options),
-    options: { ...readParameters(parameters, maxNameLength), requestId: id === '' ? undefined : id },
-    outputs: readOutputs(request, parameters, metadata, options),
-  }
+  const header = yield* readHeader(json, jsonBytes !== undefined, metadata, options)
+  const binary = body.subarray(json.byteLength)
+  return { header, feeds: yield* readFeeds(header.inputs, binary, metadata, options) }
 }
 
-/** Most dimensions of a tensor. */
-const mostDims = 32
+interface GivenHeader extends InferHeader {
+  readonly inputs: readonly GivenInput[]
+}
 
-/**
- * The inputs of a request as feeds, in pieces.
- *
- * @param binary the bytes after the JSON: the binary tensors, in order.
- * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
- */
-function* readInputs(
-  request: Fields,
-  binary: Uint8Array,
+/** An input as the JSON describes it. */
+interface GivenInput {
+  readonly name: string
+  readonly type: ElementType
+  readonly shape: readonly number[]
+  /** Its elements as JSON; `undefined` for a binary tensor. */
+  readonly data: unknown
+  /** Bytes of a binary tensor; `undefined` for JSON. */
+  readonly size: number | undefined
+}
+
+interface KeptHeader extends GivenHeader {
+  readonly limits: ResolvedKserveOptions
+}
+
+/** Headers of a model's last requests with binary tensors only, by their JSON: most requests of a client have the same. */
+const keptHeaders = new WeakMap<ModelMetadata, Map<string, KeptHeader>>()
+const mostKept = 32
+/** Longer ones are not kept. */
+const mostKeptBytes = 1024
+
+function* readHeader(
+  json: Uint8Array,
+  isOfBinary: boolean,
   metadata: ModelMetadata,
   options: ResolvedKserveOptions,
-): Pieces<Record<string, FeedValue>> {
-  const { maxTensors, maxNameLength, maxJsonBytes } = options
+): Pieces<GivenHeader> {
+  let kept = keptHeaders.get(metadata)
+  if (kept === undefined) keptHeaders.set(metadata, (kept = new Map()))
+  const isShort = isOfBinary && json.byteLength <= mostKeptBytes
+  const text = isShort ? Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('latin1') : ''
+  const known = kept.get(text)
+  if (known?.limits === options) return known
+  const request = yield* fieldsPieces(json, options)
+  const { parameters } = request
+  const id = request.text('id', options.maxNameLength)
+  const header = {
+    id,
+    options: { ...readParameters(parameters, options.maxNameLength), requestId: id === '' ? undefined : id },
+    inputs: readInputs(request, options),
+    outputs: readOutputs(request, parameters, metadata, options),
+    answered: null,
+  }
+  // With an id each is another.
+  if (isShort && id === undefined && header.inputs.every(({ data }) => data === undefined)) {
+    if (kept.size === mostKept) kept.clear()
+    kept.set(text, { ...header, limits: options })
+  }
+  return header
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory. */
+function readInputs(
+  request: Fields,
+  { maxTensors, maxNameLength }: ResolvedKserveOptions,
+): readonly GivenInput[] {
   const inputs = request.given('inputs', request.list('inputs', maxTensors), 'an array of tensors')
-  const feeds: Record<string, FeedValue> = {}
-  let at = 0
-  for (const [index, each] of inputs.entries()) {
+  const names = new Set<string>()
+  return inputs.map((each, index) => {
     const input = new Fields(each, `inputs[${index}]`)
     const name = input.given('name', input.text('name', maxNameLength), 'the name of an input')
-    if (Object.hasOwn(feeds, name)) throw input.wrong('name', 'each name once', name)
+    if (names.has(name)) throw input.wrong('name', 'each name once', name)
+    names.add(name)
     const { type, shape } = readType(input)
-    const what = `input '${name}'`
     const { parameters } = input
     refuseSharedMemory(parameters, `inputs[${index}]`)
     const size = parameters.count('binary_data_size') // none for JSON data
     const data = input.get('data')
     if ((size === undefined) === (data === undefined))
       throw invalidArgument(
-        what,
+        `input '${name}'`,
         "either 'data' or 'binary_data_size' in 'parameters'",
         data === undefined ? 'neither' : 'both',
       )
+    return { name, type, shape, data, size }
+  })
+}
+
+/**
+ * The inputs of a request as feeds, in pieces.
+ *
+ * @param binary the bytes after the JSON: the binary tensors, in order.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+function* readFeeds(
+  inputs: readonly GivenInput[],
+  binary: Uint8Array,
+  metadata: ModelMetadata,
+  options: ResolvedKserveOptions,
+): Pieces<Record<string, FeedValue>> {
+  const feeds: Record<string, FeedValue> = {}
+  let at = 0
+  for (const { name, type, shape, data, size } of inputs) {
+    const what = `input '${name}'`
     if (size === undefined) {
       putValue(feeds, name, tensorOf(type, shape, yield* jsonElements(what, type, shape, data)))
       continue
@@ -104,10 +178,10 @@ function* readInputs(
     const bytes = binary.subarray(at, (at += size))
     const isImage =
       type === 'string' && metadata.inputs.some((known) => known.name === name && known.type !== 'string')
-    if (type === 'string' && !isImage && size > maxJsonBytes)
+    if (type === 'string' && !isImage && size > options.maxJsonBytes)
       throw invalidArgument(
         `${what}.parameters.binary_data_size`,
-        `${maxJsonBytes} at most for text (maxJsonBytes)`,
+        `${options.maxJsonBytes} at most for text (maxJsonBytes)`,
         size,
       )
     putValue(
@@ -131,6 +205,9 @@ function* readInputs(
 function tensorOf(type: ElementType, dims: readonly number[], data: unknown): FeedValue {
   return { type, dims, data } as FeedValue
 }
+
+/** Most dimensions of a tensor. */
+const mostDims = 32
 
 function readType(input: Fields): { readonly type: ElementType; readonly shape: readonly number[] } {
   const datatype = input.text('datatype', mostDims)
@@ -311,5 +388,8 @@ function callOf(
   data: unknown,
 ): InferCall {
   const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
-  return { id: undefined, feeds, options: {}, outputs: allOutputs(metadata, true) }
+  return {
+    feeds,
+    header: { id: undefined, options: {}, outputs: allOutputs(metadata, true), answered: null },
+  }
 }

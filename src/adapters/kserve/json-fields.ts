@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { parse } from 'lossless-json'
 import { jsonPieces } from '../../base/bounded-json.ts'
 import type { Pieces } from '../../base/slices.ts'
@@ -82,8 +83,15 @@ export function* fieldsPieces(
   { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
 ): Pieces<Fields> {
   const what = 'The JSON of the request'
-  const limits = { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse: parseExact }
+  const parse = mayBeOf64Bits(bytes) ? parseExact : parseWithWords
+  const limits = { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse }
   return new Fields(yield* jsonPieces(bytes, what, limits), what, '')
+}
+
+/** Whether the JSON could have a tensor of integers of 64 bits, be its datatype written with escapes or without. */
+function mayBeOf64Bits({ buffer, byteOffset, byteLength }: Uint8Array): boolean {
+  const text = Buffer.from(buffer, byteOffset, byteLength)
+  return text.includes('INT64') || text.includes('\\u')
 }
 
 /** Whether it is a string of whole characters, as UTF-8 has them. */
@@ -108,13 +116,21 @@ const largeInteger = /(?<![.\d])\d{16,20}(?![.\deE])/
 const wholeNumber = /^-?\d{16,20}$/
 
 /**
- * Like `JSON.parse`, but exact for 64-bit integers: those beyond 2^53 become bigints. It also accepts `NaN`,
- * `Infinity` and `-Infinity` without quotes, as marked strings: see {@link nonFinite}.
+ * Like `JSON.parse`, but it accepts `NaN`, `Infinity` and `-Infinity` without quotes, as marked strings: see {@link nonFinite}.
+ *
+ * @throws SyntaxError
+ */
+function parseWithWords(text: string): unknown {
+  return JSON.parse(withQuotes(text))
+}
+
+/**
+ * As {@link parseWithWords}, and exact for 64-bit integers: those beyond 2^53 become bigints.
  *
  * @throws SyntaxError
  */
 export function parseExact(text: string): unknown {
-  const json = text.includes('NaN') || text.includes('Infinity') ? withQuotes(text) : text
+  const json = withQuotes(text)
   if (!largeInteger.test(json)) return JSON.parse(json)
   return parse(json, undefined, { parseNumber, onDuplicateKey: ({ newValue }) => newValue }) // several times slower
 }
@@ -126,6 +142,7 @@ function parseNumber(text: string): number | bigint {
 
 /** Puts quotes around such words, outside of strings, and marks them. */
 function withQuotes(text: string): string {
+  if (!text.includes('NaN') && !text.includes('Infinity')) return text
   let quoted = ''
   let from = 0
   for (let at = 0; at < text.length; at++) {
@@ -146,10 +163,14 @@ function withQuotes(text: string): string {
  * Numbers as elements of a JSON array. Bigints keep all digits, -0 its sign; numbers that JSON cannot express are quoted.
  */
 export function numbersText(elements: ArrayLike<number | bigint> & { join(): string }): string {
-  const isSpecial = (element: number | bigint) =>
-    typeof element === 'number' && (!Number.isFinite(element) || Object.is(element, -0))
-  if (!Array.prototype.some.call(elements, isSpecial)) return elements.join()
-  return Array.from(elements, (element) =>
-    !isSpecial(element) ? String(element) : element === 0 ? '-0.0' : `"${element}"`,
-  ).join()
+  for (let index = 0; index < elements.length; index++)
+    if (isSpecial(elements[index]!))
+      return Array.from(elements, (element) =>
+        !isSpecial(element) ? String(element) : element === 0 ? '-0.0' : `"${element}"`,
+      ).join()
+  return elements.join()
+}
+
+function isSpecial(element: number | bigint): boolean {
+  return typeof element === 'number' && (!Number.isFinite(element) || Object.is(element, -0))
 }

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { InferenceEngine, Tensor, type ComputePrecision, type ModelConfig } from 'zerohop'
+import { InferenceEngine, Tensor, type ComputePrecision, type Model, type ModelConfig } from 'zerohop'
 import { decodeImage } from 'zerohop/image'
 import { openServer } from '../../../server.ts'
 import type { LoopInput } from '../../workload.ts'
@@ -34,10 +34,12 @@ export function openBackEnd(workload: Workload, settings: BackEndSettings): Prom
     : baseline(workload, settings, settings.side)
 }
 
-async function ours(
+/** zerohop with the workload's model under this name. */
+export async function openEngine(
+  name: string,
   { model, jpeg }: Workload,
   { intraOpNumThreads, maxBatchSize, instances = 1, plugin }: BackEndSettings,
-): Promise<BackEnd> {
+): Promise<{ readonly engine: InferenceEngine; readonly loaded: Model }> {
   const engine = new InferenceEngine(plugin === undefined ? {} : { providers: { openvino: plugin } })
   const config: ModelConfig = {
     path: model.path,
@@ -47,10 +49,16 @@ async function ours(
     ...(jpeg ? { inputs: [{ name: model.input, image: { channels: 'bgr' } }] } : {}),
     sessionOptions: { intraOpNumThreads },
   }
-  const loaded = await engine.load(workloadName, config)
+  const loaded = await engine.load(name, config)
   const used = engine.capabilities().providers
   if (plugin !== undefined && loaded.metadata.executionProviders[0]?.used !== true)
     throw new Error(`OpenVINO is not used: ${JSON.stringify(used)}`)
+  return { engine, loaded }
+}
+
+async function ours(workload: Workload, settings: BackEndSettings): Promise<BackEnd> {
+  const { model, jpeg } = workload
+  const { engine, loaded } = await openEngine('workload', workload, settings)
   const dims = [1, ...model.rowDims]
   return {
     async infer(body) {
@@ -63,7 +71,6 @@ async function ours(
   }
 }
 
-const workloadName = 'workload'
 /** How long ONNX Runtime's threads spin before they sleep, as in sessions of zerohop's. */
 const spinUs = 20
 

@@ -4,7 +4,7 @@ import { openBackEnd, type BackEndSettings } from './back-end.ts'
 
 // Fastify with one route, whatever answers behind it.
 
-interface ServerInput {
+export interface ServerInput {
   readonly workload: LoopInput['workload']
   readonly settings: BackEndSettings
   readonly port: number
