@@ -1,3 +1,5 @@
+import { unwatch, watch } from './abort-watch.ts'
+
 /** Work in pieces. Each `next()` does one piece, which takes a millisecond at most. */
 export type Pieces<T> = Generator<void, T, void>
 
@@ -6,8 +8,6 @@ export type Pieces<T> = Generator<void, T, void>
  * turns, and more while bodies arrive. With 1 ms per turn, one hostile client tripled the p99 of the others.
  */
 const turnMs = 0.5
-/** The first piece of a task of so few bytes is done at once, whatever was done in this turn: it costs less than its request did so far. */
-const tinySize = 4096
 /** Partial results of smaller tasks are negligible. */
 const smallSize = 65_536
 
@@ -44,13 +44,6 @@ export class Slices {
    */
   run<T>(pieces: Pieces<T>, size: number, signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason)
-    if (size <= tinySize)
-      try {
-        const { done, value } = pieces.next()
-        if (done) return Promise.resolve(value)
-      } catch (error) {
-        return Promise.reject(error)
-      }
     const task = new Task(pieces, size)
     if (this.#tasks.size === 0 && this.#usedMs < turnMs) this.#go(task)
     this.#turnLater()
@@ -60,9 +53,9 @@ export class Slices {
   async #resultOf(task: Task, signal: AbortSignal | undefined): Promise<unknown> {
     this.#tasks.add(task)
     const onAbort = () => this.#settle(task, { failed: true, value: signal!.reason })
-    signal?.addEventListener('abort', onAbort)
+    if (signal !== undefined) watch(signal, onAbort)
     await new Promise<void>((resolve) => (task.settled = resolve))
-    signal?.removeEventListener('abort', onAbort)
+    if (signal !== undefined) unwatch(signal, onAbort)
     return resultOf(task)
   }
 

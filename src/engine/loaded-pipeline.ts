@@ -6,7 +6,7 @@ import { closedWhileLoading, notReady } from './load-failure.ts'
 import type { Loaded, Opened } from './loaded.ts'
 import { Pipeline, type StepTarget } from '../features/pipelines/pipeline.ts'
 import { PipelineGraph } from '../features/pipelines/pipeline-graph.ts'
-import { untilAborted } from '../request/abort-watch.ts'
+import { untilAborted } from '../base/abort-watch.ts'
 
 /** The steps of a pipeline: finds their models, checks that they fit, and holds them while it serves. */
 export class LoadedPipeline implements Opened {

@@ -7,7 +7,7 @@ import type { ResolvedConfig } from '../options/model-config.ts'
 import type { ResolvedPipeline } from '../options/pipeline-config.ts'
 import { closedWhileLoading } from './load-failure.ts'
 import type { ModelEvent } from '../observe/engine-events.ts'
-import { untilAborted } from '../request/abort-watch.ts'
+import { untilAborted } from '../base/abort-watch.ts'
 
 /** The models of an engine by name, and models without a name that are still being released. */
 export class ModelRegistry {

@@ -2,7 +2,7 @@ import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { sharedOptionNames, type InferOptions, type SequenceInferOptions } from '../options/infer-options.ts'
 import { readPlain, typed, unknownOption } from '../options/plain-options.ts'
-import { untilAborted, unwatch, watch } from './abort-watch.ts'
+import { untilAborted, unwatch, watch } from '../base/abort-watch.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<

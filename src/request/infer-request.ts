@@ -5,7 +5,7 @@ import type { AnswerOptions, ReportedOutputs } from '../options/infer-options.ts
 import type { AnyOutputs } from '../options/model-signature.ts'
 import type { TensorData, TensorLike } from '../tensor/tensor.ts'
 import type { MailedValue } from '../tensor/values.ts'
-import { unwatch, watch } from './abort-watch.ts'
+import { unwatch, watch } from '../base/abort-watch.ts'
 import {
   rejectCaller,
   BothFollowers,

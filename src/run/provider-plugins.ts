@@ -8,7 +8,7 @@ import {
 import { nameOf } from '../options/session-options.ts'
 import { InferenceError, invalidArgument, invalidConfig } from '../errors.ts'
 import { openNativeOrt, type NativeOrt } from './executors/native/native-ort.ts'
-import { untilAborted } from '../request/abort-watch.ts'
+import { untilAborted } from '../base/abort-watch.ts'
 import type { Executors } from './executor-choice.ts'
 import { realpathSync, statSync } from 'node:fs'
 import type { NativeProviderDevice } from '../native/native-binding.ts'

@@ -221,7 +221,6 @@ describe('binary tensors', () => {
     const serving = await Serving.of(engine)
     const floats = { name: 'a', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }
     const integers = { name: 'b', datatype: 'INT64', shape: [1, 1], parameters: { binary_data_size: 8 } }
-    const inChunks = { 'transfer-encoding': 'chunked' } // not as one packet with the headers, which may lie anywhere
     for (const inputs of [
       [floats, integers],
       [integers, floats],
@@ -230,15 +229,87 @@ describe('binary tensors', () => {
         input === floats ? bytesOf(Float32Array.of(1, 2, 3, 4)) : bytesOf(BigInt64Array.of(5n)),
       )
       expect(
-        (await serving.binary('m', { id: 'of odd length', inputs }, tensors, inChunks)).json.outputs[0].data,
+        (await serving.binary('m', { id: 'of odd length', inputs }, tensors)).json.outputs[0].data,
       ).toEqual([6, 7, 8, 9])
     }
     const moved = { name: 'a', datatype: 'FP32', shape: [1, 3], parameters: { binary_data_size: 12 } }
-    await serving.binary('m', { inputs: [moved, integers] }, [Buffer.alloc(12), Buffer.alloc(8)], inChunks) // refused for its shape, after it was read
+    await serving.binary('m', { inputs: [moved, integers] }, [Buffer.alloc(12), Buffer.alloc(8)]) // refused for its shape, after it was read
     const buffers = infer.mock.calls.map(([feeds]) =>
       Object.values(feeds as Record<string, { data: Float32Array }>).map(({ data }) => data.buffer),
     )
     expect(buffers.map(([first, second]) => first === second)).toEqual([true, true, false])
+  })
+
+  it('behind the same header are answered with their own values, shape and version', async () => {
+    const engine = ownEngine()
+    const serving = await Serving.of(engine)
+    const ask = async (value: number, rows = 1) => {
+      const bytes = bytesOf(new Float32Array(4 * rows).fill(value))
+      const parameters = { binary_data_size: bytes.length }
+      const { json, tensors } = await serving.binary(
+        'm',
+        {
+          inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 4], parameters }],
+          parameters: { binary_data_output: true },
+        },
+        [bytes],
+      )
+      return [json.model_version, json.outputs[0].shape, tensors.equals(bytes)]
+    }
+    await engine.load('m', { path: small.identity('float32') })
+    expect(await Promise.all([ask(1), ask(2), ask(3, 2), ask(4)])).toEqual([
+      ['1', [1, 4], true],
+      ['1', [1, 4], true],
+      ['1', [2, 4], true],
+      ['1', [1, 4], true],
+    ])
+    expect(await ask(5)).toEqual(['1', [1, 4], true])
+    await engine.load('m', { path: small.identity('float32'), version: 2 })
+    expect(await ask(6)).toEqual(['2', [1, 4], true])
+  })
+
+  it('have the datatype of the model that ran, if it was loaded again while the request was read', async () => {
+    const engine = ownEngine()
+    const serving = await Serving.of(engine)
+    const ask = async () =>
+      (
+        await serving.binary(
+          'm',
+          {
+            inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }],
+            parameters: { binary_data_output: true },
+          },
+          [bytesOf(Float32Array.of(1, 2, 3, 4))],
+        )
+      ).json.outputs[0].datatype
+    const load = (type: 'float64' | 'int64') => engine.load('m', { path: small.castTo(type), version: 1 })
+    await load('float64')
+    expect([await ask(), await ask()]).toEqual(['FP64', 'FP64'])
+    const { run } = slices
+    const runs = vi.spyOn(slices, 'run')
+    onTestFinished(() => runs.mockRestore())
+    runs.mockImplementationOnce(async (...work) => {
+      const read = await run.apply(slices, work)
+      await load('int64')
+      return read
+    })
+    expect([await ask(), await ask(), await ask()]).toEqual(['INT64', 'INT64', 'INT64'])
+  })
+
+  it('whose header one handler took are refused by another of smaller limits', async () => {
+    const engine = ownEngine()
+    await engine.load('m', { path: small.identity('float32') })
+    const request = {
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }],
+      parameters: { sequence_id: 0, note: 'long' },
+    }
+    const statuses = []
+    for (const options of [{}, { maxJsonBytes: 64 }, {}]) {
+      const serving = await Serving.of(engine, options)
+      for (let time = 0; time < 2; time++)
+        statuses.push((await serving.binary('m', request, [Buffer.alloc(16)])).status)
+    }
+    expect(statuses).toEqual([200, 200, 400, 400, 200, 200])
   })
 
   it('of strings are elements after their lengths', async () => {

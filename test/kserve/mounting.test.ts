@@ -51,6 +51,28 @@ describe('the handler', () => {
     expect((await serving.call('GET', '/triton/own')).body.toString()).toBe('next')
   })
 
+  it('leaves room for middleware that counts the bytes of bodies, and that reads the headers of answers as an object', async () => {
+    const handle = kserve(await loaded())
+    let counted = 0
+    const serving = await Serving.by(
+      createServer((incoming, response) => {
+        incoming.on('data', (chunk: Buffer) => (counted += chunk.length))
+        const { writeHead } = response
+        response.writeHead = (status: number, headers: any) => {
+          for (const name of Object.keys(headers as object)) response.setHeader(name, headers[name] as string)
+          return writeHead.call(response, status)
+        }
+        void handle(incoming, response)
+      }),
+    )
+    const { status, headers } = await serving.post('/v2/models/m/infer', request)
+    expect([status, headers['content-type'], counted]).toEqual([
+      200,
+      'application/json',
+      JSON.stringify(request).length,
+    ])
+  })
+
   it('is a whole server, which answers what is not of the protocol with 404', async () => {
     const handle = kserve(await loaded())
     const handled: boolean[] = []

@@ -52,10 +52,7 @@ export class Serving {
           host: '127.0.0.1',
           method,
           path,
-          headers: {
-            ...(headers['transfer-encoding'] === undefined && { 'content-length': Buffer.byteLength(body) }),
-            ...headers,
-          },
+          headers: { 'content-length': Buffer.byteLength(body), ...headers },
           agent: false,
         },
         (incoming) => {

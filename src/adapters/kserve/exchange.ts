@@ -13,7 +13,7 @@ import {
 import { nextTurn } from '../../base/clock.ts'
 import { type Pieces, slices } from '../../base/slices.ts'
 import { InferenceError, type InferenceErrorCode } from '../../errors.ts'
-import { watch } from '../../request/abort-watch.ts'
+import { watch } from '../../base/abort-watch.ts'
 import { followConnection } from '../http/http-requests.ts'
 import type { ResolvedKserveOptions } from './kserve.ts'
 
@@ -29,7 +29,7 @@ const ignored = (_reason: unknown): void => {}
 const spareControllers: AbortController[] = []
 const mostSpare = 256
 
-/** One that is watched as long as it lives: requests then only add themselves to what watches it, and it gets no listener for each. */
+/** Its signal has one listener for good. A request adds a callback to it, which is faster than a listener of its own. */
 function watchedController(): AbortController {
   const controller = new AbortController()
   watch(controller.signal, () => {})
@@ -108,11 +108,13 @@ export class Exchange {
       this.#held.take(bytes)
       this.#heldBytes += bytes
     }
-    await Promise.resolve() // then all of the packet that brought the headers has been read
-    const arrived = arrivedBody(this.request, maxBodyBytes)
-    if (arrived !== null) {
-      hold(arrived.length)
-      return arrived
+    if (this.request.readableFlowing === null) {
+      await Promise.resolve() // by then Node.js has read the body, if it came in the packet of the headers
+      const arrived = arrivedBody(this.request, alignedAt, maxBodyBytes)
+      if (arrived !== null) {
+        hold(arrived.length)
+        return arrived
+      }
     }
     const { signal, count } = this
     const onStop = (callback: (reason: unknown) => void) => {
@@ -155,7 +157,7 @@ export class Exchange {
         ? acceptedEncoding(this.request.headers['accept-encoding'])
         : 'identity'
     if (encoding === 'identity') {
-      response.writeHead(status, [...Object.entries(headers).flat(), 'content-length', length])
+      response.writeHead(status, { ...headers, 'content-length': length })
       // As text, Node.js sends it in one piece with the headers, and in the same encoding.
       const isAscii = typeof only === 'string' && only.length === length
       if (isAscii) response.end(only, 'latin1')
@@ -200,7 +202,6 @@ export class Exchange {
 
   /** All that was begun for it has settled. */
   end(): void {
-    this.request.read() // an arrived body has not been read to its end
     clearTimeout(this.#timer)
     this.#leave()
     this.#held.giveBack(this.#heldBytes)
@@ -242,14 +243,22 @@ export class HeldBytes {
  * A body that came together with its headers, as small ones do: listeners and a timer for it would take a tenth of the time of a small
  * request. `null` for any other.
  */
-function arrivedBody(request: IncomingMessage, maxBodyBytes: number): Buffer | null {
+function arrivedBody(
+  request: IncomingMessage,
+  alignedAt: number | null,
+  maxBodyBytes: number,
+): Buffer | null {
   const length = Number(request.headers['content-length'])
   if (request.readableLength !== length || length > maxBodyBytes) return null
   if (length === 0 || request.readableDidRead || request.headers['content-encoding'] !== undefined)
     return null
   const body = request.read() as Buffer
-  // It may be part of a larger packet, which its tensors would keep in memory.
-  return liesWell(body, null) ? body : Buffer.from(body)
+  request.resume() // to its end
+  if (liesWell(body, alignedAt)) return body
+  const before = bytesBefore(alignedAt)
+  const copy = Buffer.allocUnsafe(before + length).subarray(before)
+  copy.set(body)
+  return copy
 }
 
 /** Bytes of bodies to read per turn of the event loop. A socket can bring 2 MiB in a turn, for which all other requests wait. */
@@ -361,7 +370,7 @@ export async function readBody(
       ? 'maxDecompressedBytes'
       : 'maxBodyBytes'
   const mostBytes = limits[limit]
-  const before = alignedAt === null ? 0 : (alignment - (alignedAt % alignment)) % alignment
+  const before = bytesBefore(alignedAt)
   return new Promise((resolve, reject) => {
     const most = before + (said ?? mostBytes)
     let bytes: Buffer | null = null
@@ -426,6 +435,11 @@ export async function readBody(
 
 const noBytes = Buffer.alloc(0)
 
+/** Unused bytes before a body in memory, so that the part at `alignedAt` is aligned. */
+function bytesBefore(alignedAt: number | null): number {
+  return alignedAt === null ? 0 : (alignment - (alignedAt % alignment)) % alignment
+}
+
 /** Whether a body is aligned as it came, and keeps no more memory than twice its own. */
 function liesWell({ buffer, byteOffset, length }: Buffer, alignedAt: number | null): boolean {
   return buffer.byteLength <= 2 * length && (alignedAt === null || (byteOffset + alignedAt) % alignment === 0)
@@ -461,8 +475,7 @@ const bytesOf = (part: Uint8Array | string): Uint8Array =>
 /** A part as text that has a character for each of its bytes. */
 function latin1Of(part: Uint8Array | string): string {
   if (typeof part === 'string' && Buffer.byteLength(part) === part.length) return part
-  const { buffer, byteOffset, byteLength } = bytesOf(part)
-  return Buffer.from(buffer, byteOffset, byteLength).toString('latin1')
+  return (Buffer.isBuffer(part) ? part : Buffer.from(part as string)).toString('latin1')
 }
 const joined = (parts: Reply['parts']): Buffer => Buffer.concat(parts.map(bytesOf))
 

@@ -21,18 +21,19 @@ export interface InferHeader {
   readonly id: string | undefined
   readonly options: InferOptions
   readonly outputs: readonly RequestedOutput[]
+  /** Whether these are all outputs of the model. */
+  readonly wantsAll: boolean
   /** The last answer with binary tensors only; `null` for none. */
-  answered: BinaryAnswer | null
+  lastAnswer: BinaryAnswer | null
 }
 
 /** An answer with binary tensors only. */
 interface BinaryAnswer {
-  readonly version: number
   /** Of each output. */
   readonly dims: readonly (readonly number[])[]
   /** All that is before the tensors. */
   readonly json: string
-  readonly headers: Readonly<Record<string, string>>
+  readonly httpHeaders: Readonly<Record<string, string>>
 }
 
 /**
@@ -62,13 +63,16 @@ export function* readInferCall(
       json.byteLength,
       { hint: 'Send tensors as binary data (binary_data_size)' },
     )
-  const header = yield* readHeader(json, jsonBytes !== undefined, metadata, options)
+  const isKept = jsonBytes !== undefined && jsonBytes <= mostKeptBytes
+  const header = yield* (isKept ? keptOrRead : readHeader)(json, metadata, options)
   const binary = body.subarray(json.byteLength)
   return { header, feeds: yield* readFeeds(header.inputs, binary, metadata, options) }
 }
 
 interface GivenHeader extends InferHeader {
   readonly inputs: readonly GivenInput[]
+  /** What it was checked against. */
+  readonly limits: ResolvedKserveOptions
 }
 
 /** An input as the JSON describes it. */
@@ -82,44 +86,52 @@ interface GivenInput {
   readonly size: number | undefined
 }
 
-interface KeptHeader extends GivenHeader {
-  readonly limits: ResolvedKserveOptions
-}
-
 /** Headers of a model's last requests with binary tensors only, by their JSON: most requests of a client have the same. */
-const keptHeaders = new WeakMap<ModelMetadata, Map<string, KeptHeader>>()
+const keptHeaders = new WeakMap<ModelMetadata, Map<string, GivenHeader>>()
 const mostKept = 32
-/** Longer ones are not kept. */
+/** Longer ones are not kept, in bytes. */
 const mostKeptBytes = 1024
+
+function* keptOrRead(
+  json: Uint8Array,
+  metadata: ModelMetadata,
+  limits: ResolvedKserveOptions,
+): Pieces<GivenHeader> {
+  let kept = keptHeaders.get(metadata)
+  if (kept === undefined) keptHeaders.set(metadata, (kept = new Map<string, GivenHeader>()))
+  const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('latin1')
+  const known = kept.get(text)
+  if (known?.limits === limits) return known
+  const header = yield* readHeader(json, metadata, limits)
+  // Ids differ from request to request.
+  if (header.id === undefined && header.inputs.every(({ data }) => data === undefined)) {
+    if (kept.size === mostKept) kept.delete(kept.keys().next().value!)
+    kept.set(text, header)
+  }
+  return header
+}
 
 function* readHeader(
   json: Uint8Array,
-  isOfBinary: boolean,
   metadata: ModelMetadata,
-  options: ResolvedKserveOptions,
+  limits: ResolvedKserveOptions,
 ): Pieces<GivenHeader> {
-  let kept = keptHeaders.get(metadata)
-  if (kept === undefined) keptHeaders.set(metadata, (kept = new Map()))
-  const isShort = isOfBinary && json.byteLength <= mostKeptBytes
-  const text = isShort ? Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('latin1') : ''
-  const known = kept.get(text)
-  if (known?.limits === options) return known
-  const request = yield* fieldsPieces(json, options)
+  const request = yield* fieldsPieces(json, limits)
   const { parameters } = request
-  const id = request.text('id', options.maxNameLength)
-  const header = {
+  const id = request.text('id', limits.maxNameLength)
+  const options = readParameters(parameters, limits.maxNameLength)
+  const inputs = readInputs(request, limits)
+  const outputs = readOutputs(request, parameters, metadata, limits)
+  const count = metadata.outputs.length
+  return {
     id,
-    options: { ...readParameters(parameters, options.maxNameLength), requestId: id === '' ? undefined : id },
-    inputs: readInputs(request, options),
-    outputs: readOutputs(request, parameters, metadata, options),
-    answered: null,
+    options: { ...options, requestId: id === '' ? undefined : id },
+    inputs,
+    outputs,
+    wantsAll: outputs.length === count && new Set(outputs.map(({ name }) => name)).size === count,
+    lastAnswer: null,
+    limits,
   }
-  // With an id each is another.
-  if (isShort && id === undefined && header.inputs.every(({ data }) => data === undefined)) {
-    if (kept.size === mostKept) kept.clear()
-    kept.set(text, { ...header, limits: options })
-  }
-  return header
 }
 
 /** @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory. */
@@ -216,7 +228,7 @@ function readType(input: Fields): { readonly type: ElementType; readonly shape: 
   const shape = input.given('shape', input.list('shape', mostDims), 'an array of dimensions')
   if (!shape.every((dim) => Number.isSafeInteger(dim) && (dim as number) >= 0))
     throw input.wrong('shape', 'whole numbers, 0 or more', shape)
-  return { type, shape: shape as readonly number[] }
+  return { type, shape: Object.freeze(shape) as readonly number[] } // many requests may have the same one
 }
 
 /** @throws HttpFailure 501 for a tensor in shared memory. */
@@ -390,6 +402,12 @@ function callOf(
   const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
   return {
     feeds,
-    header: { id: undefined, options: {}, outputs: allOutputs(metadata, true), answered: null },
+    header: {
+      id: undefined,
+      options: {},
+      outputs: allOutputs(metadata, true),
+      wantsAll: false,
+      lastAnswer: null,
+    },
   }
 }

@@ -4,7 +4,6 @@ import type { Pieces } from '../../base/slices.ts'
 import { classifyPieces } from '../../engine/classification.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Model } from '../../model.ts'
-import type { ModelMetadata } from '../../tensor/metadata.ts'
 import { elementCount, type ElementType, type TensorData, toStorage } from '../../tensor/tensor.ts'
 import type { Exchange, Reply } from './exchange.ts'
 import { type InferHeader, readInferCall, readRawCall, type RequestedOutput } from './infer-call.ts'
@@ -26,6 +25,7 @@ export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
   )
   const { header, feeds } = call
   const { version } = model // of the version that takes the request now
+  const isSame = model.metadata === metadata // else the model was loaded again while the request was read
   const { timeoutMs, priority, sequenceId, sequenceStart, sequenceEnd, requestId } = header.options
   const answered = (await model.infer(feeds, {
     // Not spread: V8 would make a hidden class for each request.
@@ -35,20 +35,16 @@ export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
     sequenceStart,
     sequenceEnd,
     requestId,
-    outputs: wantedOf(header, metadata),
+    // With no names the engine divides a batch faster.
+    outputs: isSame && header.wantsAll ? undefined : header.outputs.map(({ name }) => name),
     signal: exchange.signal,
   })) as Record<string, AnsweredTensor>
-  const likeLast = binaryReply(header, version, answered)
-  if (likeLast !== null) return likeLast
+  const reply = isSame ? likeLastReply(header, answered) : null
+  if (reply !== null) return reply
   const pieces = replyOf(header, model, version, answered, exchange.options)
-  return exchange.work(pieces, bytesInJson(header, answered))
-}
-
-/** Names of the outputs to ask for; `undefined` for all of them, which are divided among requests faster. */
-function wantedOf({ outputs }: InferHeader, metadata: ModelMetadata): string[] | undefined {
-  const names = outputs.map(({ name }) => name)
-  const { length } = metadata.outputs
-  return names.length === length && new Set(names).size === length ? undefined : names
+  const made = await exchange.work(pieces, bytesInJson(header, answered))
+  if (isSame) keepReply(header, answered, made)
+  return made
 }
 
 function headerLengthOf(header: string | string[] | undefined): number | undefined {
@@ -66,32 +62,48 @@ function bytesInJson({ outputs }: InferHeader, answered: Record<string, Answered
   )
 }
 
-/** The reply whose JSON is that of the last one with the same header; `null` where the tensors are others, or are no binary ones. */
-function binaryReply(
-  { outputs, answered: last }: InferHeader,
-  version: number,
+/** The reply with the JSON of the last answer; `null` if a shape differs, or not all was binary. */
+function likeLastReply(
+  { outputs, lastAnswer }: InferHeader,
   answered: Record<string, AnsweredTensor>,
 ): Reply | null {
-  if (last?.version !== version) return null
-  const parts: (Uint8Array | string)[] = [last.json]
+  if (lastAnswer === null) return null
+  const parts: (Uint8Array | string)[] = [lastAnswer.json]
   for (let index = 0; index < outputs.length; index++) {
     const { type, dims, data } = answered[outputs[index]!.name]!
-    const known = last.dims[index]!
+    const known = lastAnswer.dims[index]!
     if (dims.length !== known.length) return null
     for (let axis = 0; axis < dims.length; axis++) if (dims[axis] !== known[axis]) return null
     parts.push(bytesOf(toStorage(type, data)!))
   }
-  return { status: 200, headers: last.headers, parts }
+  return { status: 200, headers: lastAnswer.httpHeaders, parts }
+}
+
+/** Keeps the JSON of a reply with binary tensors only, but for text, whose length is in it. */
+function keepReply(
+  header: InferHeader,
+  answered: Record<string, AnsweredTensor>,
+  { headers = {}, parts }: Reply,
+): void {
+  const { outputs } = header
+  if (
+    outputs.some(({ name, binary, classes }) => !binary || classes > 0 || answered[name]!.type === 'string')
+  )
+    return
+  header.lastAnswer = {
+    dims: outputs.map(({ name }) => answered[name]!.dims),
+    json: parts.slice(0, -outputs.length).join(''),
+    httpHeaders: headers,
+  }
 }
 
 function* replyOf(
-  header: InferHeader,
+  { id, outputs }: InferHeader,
   model: Model,
   version: number,
   answered: Record<string, AnsweredTensor>,
   options: ResolvedKserveOptions,
 ): Pieces<Reply> {
-  const { id, outputs } = header
   const about = { id, model_name: model.name, model_version: String(version) }
   const json: (Uint8Array | string)[] = [`${JSON.stringify(about).slice(0, -1)},"outputs":[`]
   const bytes: Uint8Array[] = []
@@ -114,17 +126,14 @@ function* replyOf(
     }
   }
   const jsonBytes = json.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
-  const headers = {
-    'content-type': 'application/octet-stream',
-    'Inference-Header-Content-Length': String(jsonBytes),
+  return {
+    status: 200,
+    headers: {
+      'content-type': 'application/octet-stream',
+      'Inference-Header-Content-Length': String(jsonBytes),
+    },
+    parts: [...json, ...bytes],
   }
-  const tensors = outputs.map(({ name }) => answered[name]!)
-  if (
-    outputs.every(({ binary, classes }) => binary && classes === 0) &&
-    tensors.every(({ type }) => type !== 'string')
-  )
-    header.answered = { version, dims: tensors.map(({ dims }) => dims), json: json.join(''), headers }
-  return { status: 200, headers, parts: [...json, ...bytes] }
 }
 
 /** Most elements written in one piece. */

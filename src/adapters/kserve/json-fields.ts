@@ -83,12 +83,15 @@ export function* fieldsPieces(
   { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>,
 ): Pieces<Fields> {
   const what = 'The JSON of the request'
-  const parse = mayBeOf64Bits(bytes) ? parseExact : parseWithWords
+  const parse = bytes.length > mostSearched || mayBeOf64Bits(bytes) ? parseExact : parseWithWords
   const limits = { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse }
   return new Fields(yield* jsonPieces(bytes, what, limits), what, '')
 }
 
-/** Whether the JSON could have a tensor of integers of 64 bits, be its datatype written with escapes or without. */
+/** Longer JSON is not searched, in bytes: that can take milliseconds. */
+const mostSearched = 2 ** 15
+
+/** Whether the JSON could have a tensor of integers of 64 bits. Escapes may hide the datatype. */
 function mayBeOf64Bits({ buffer, byteOffset, byteLength }: Uint8Array): boolean {
   const text = Buffer.from(buffer, byteOffset, byteLength)
   return text.includes('INT64') || text.includes('\\u')

@@ -7,7 +7,7 @@ import type { InferenceEngine } from '../../engine.ts'
 import { InferenceError } from '../../errors.ts'
 import type { Model } from '../../model.ts'
 import type { ModelConfig } from '../../options/model-config.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
+import { untilAborted } from '../../base/abort-watch.ts'
 import { checkServeOptions, type ServeOptions } from './process-options.ts'
 import { RingPace, ServerConnection, type Serving } from './server-connection.ts'
 import {

@@ -29,7 +29,7 @@ import type {
 } from '../../options/model-signature.ts'
 import type { SequenceConfig } from '../../options/sequence-config.ts'
 import type { InputConfig, OutputConfig } from '../../options/tensor-config.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
+import { untilAborted } from '../../base/abort-watch.ts'
 import type { InferManyOptions, InferManyResult, ItemSource } from '../../request/infer-many.ts'
 import type { Capabilities } from '../../run/devices.ts'
 import type { ModelMetadata } from '../../tensor/metadata.ts'

@@ -2,7 +2,7 @@ import { systemClock } from '../../base/clock.ts'
 import { type HeapItem, IndexedHeap } from '../../base/indexed-heap.ts'
 import { invalidArgument } from '../../errors.ts'
 import { availableCores } from '../../base/available-resources.ts'
-import { unwatch, watch } from '../../request/abort-watch.ts'
+import { unwatch, watch } from '../../base/abort-watch.ts'
 
 /**
  * Size of libuv's thread pool, on which decoding runs. A task beyond it would wait there while its time limit

@@ -8,7 +8,7 @@ import {
 import type { AnyOutputs } from '../../options/model-signature.ts'
 import type { RequestObservation } from '../../observe/request-observer.ts'
 import { rejectionOf, type RejectionReason } from '../../observe/rejections.ts'
-import { unwatch, watch } from '../../request/abort-watch.ts'
+import { unwatch, watch } from '../../base/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../../request/infer-request.ts'
 import { putValue, type TensorData, type TensorLike } from '../../tensor/tensor.ts'
 import { FanOut } from './fan-out.ts'

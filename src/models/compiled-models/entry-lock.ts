@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { constants, rmSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { untilAborted } from '../../request/abort-watch.ts'
+import { untilAborted } from '../../base/abort-watch.ts'
 import { hostname } from 'node:os'
 import { basename } from 'node:path'
 

@@ -8,7 +8,7 @@ import { warn } from '../../base/warnings.ts'
 import type { CacheCapability, ModelOrigin, ResolvedEngineOptions } from '../../options/engine-options.ts'
 import type { ResolvedConfig } from '../../options/model-config.ts'
 import type { ModelRuntime, OpenOptions } from '../../options/session-options.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
+import { untilAborted } from '../../base/abort-watch.ts'
 import type { SessionSource } from '../../run/worker-session.ts'
 import { CacheFolder, readSealed, writeSealed } from './cache-folder.ts'
 import {

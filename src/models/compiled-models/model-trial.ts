@@ -8,7 +8,7 @@ import { OwnProgram, type ProgramEnd } from '../../base/own-program.ts'
 import { availableCores } from '../../base/available-resources.ts'
 import type { CompiledFile } from './entry.ts'
 import { warn } from '../../base/warnings.ts'
-import { untilAborted } from '../../request/abort-watch.ts'
+import { untilAborted } from '../../base/abort-watch.ts'
 
 /** The engine options that a trial needs. */
 export type TrialOptions = Pick<ResolvedEngineOptions, 'verifyTimeoutMs' | 'providers' | 'workers'>
