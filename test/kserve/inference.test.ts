@@ -139,6 +139,19 @@ describe('an inference in JSON', () => {
     ])
   })
 
+  it.each([
+    ['its datatype has escapes', String.raw`"\u0049NT64"`, ''],
+    ['the JSON is long', '"INT64"', ' '.repeat(40_000)],
+  ])('of 64-bit integers are exact where %s', async (_, datatype, spaces) => {
+    const serving = await serve(small.identity('int64'), 'm')
+    const answer = await serving.call(
+      'POST',
+      '/v2/models/m/infer',
+      `{"inputs":[{"name":"x",${spaces}"datatype":${datatype},"shape":[1,4],"data":[9007199254740993,1,2,3]}]}`,
+    )
+    expect(answer.body.toString()).toContain('"data":[9007199254740993,1,2,3]')
+  })
+
   it('of floats may be whole numbers of any length, and a field that is given twice is the last of them', async () => {
     const serving = await serve(small.identity('float64'), 'm')
     const { status, json } = await serving.post(

@@ -256,8 +256,9 @@ function routeOf(method: string | undefined, url: string | undefined): Route | n
       throw new HttpFailure(405, `${path.slice(0, 200)}: expected ${allowed[0]}, received ${method}.`, {
         allow: allowed.join(', '),
       })
+    if (url!.length > mostKeptUrl) return route
     if (routes.size === mostRoutes) routes.delete(routes.keys().next().value!)
-    if (url!.length <= mostKeptUrl) routes.set(url!, route)
+    routes.set(url!, route)
     return route
   }
   const [, what, instead] = refused.find(([pattern]) => pattern.test(path)) ?? []
