@@ -47,16 +47,17 @@ export class Slices {
     const task = new Task(pieces, size)
     if (this.#tasks.size === 0 && this.#usedMs < turnMs) this.#go(task)
     this.#turnLater()
-    return (task.outcome === null ? this.#resultOf(task, signal) : resultOf(task)) as Promise<T>
+    const result = task.outcome === null ? this.#end(task, signal).then(() => resultOf(task)) : resultOf(task)
+    return result as Promise<T>
   }
 
-  async #resultOf(task: Task, signal: AbortSignal | undefined): Promise<unknown> {
+  /** Resolves when the task has its outcome. */
+  async #end(task: Task, signal: AbortSignal | undefined): Promise<void> {
     this.#tasks.add(task)
     const onAbort = () => this.#settle(task, { failed: true, value: signal!.reason })
     if (signal !== undefined) watch(signal, onAbort)
     await new Promise<void>((resolve) => (task.settled = resolve))
     if (signal !== undefined) unwatch(signal, onAbort)
-    return resultOf(task)
   }
 
   readonly #turn = (): void => {

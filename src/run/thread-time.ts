@@ -250,7 +250,7 @@ const phases = ['alone', 'helped', 'helped', 'alone', 'alone', 'helped', 'helped
 const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
-/** Where a row of a whole run takes less, this thread is busy with answers for most of the time: then it is better helped with all of the runs. */
+/** Rows that take less are not run in halves: this thread needs longer to answer them, so the worker helps more by running all of them. */
 const leastHalvedRowMs = 0.001
 /** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half, a third more. */
 const leastGains = { all: 1.03, halves: 1.15 } as const
@@ -486,8 +486,8 @@ export class InlineBudget {
   /**
    * Charges a run that was allowed.
    *
-   * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop gets
-   * a turn after a stretch of runs, whatever the account allows. It is asked for only after half of a stretch: single runs need none.
+   * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
+   * turn after each stretch, even if there is credit left. That turn is requested when half of the stretch is used up.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs

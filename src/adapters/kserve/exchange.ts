@@ -23,13 +23,13 @@ let disconnected: HttpFailure | undefined
 const ignored = (_reason: unknown): void => {}
 
 /**
- * Controllers of ended exchanges that never fired. Nothing listens to their signals any more, as all that was begun for those
+ * Controllers of ended exchanges that never fired. No request watches their signals any more, as all that was begun for those
  * exchanges has settled. To make one costs 3 % of the time of a small request.
  */
 const spareControllers: AbortController[] = []
 const mostSpare = 256
 
-/** Its signal has one listener for good. A request adds a callback to it, which is faster than a listener of its own. */
+/** Makes a controller whose signal has one listener for good. Requests add callbacks to that one, which is faster than a listener each. */
 function watchedController(): AbortController {
   const controller = new AbortController()
   watch(controller.signal, () => {})
@@ -239,9 +239,12 @@ export class HeldBytes {
   }
 }
 
+/** Longer bodies are paced, in bytes: all that comes in a turn of the event loop could be megabytes. */
+const smallBody = 4096
+
 /**
- * A body that came together with its headers, as small ones do: listeners and a timer for it would take a tenth of the time of a small
- * request. `null` for any other.
+ * A small body that came together with its headers: listeners and a timer for it would take a tenth of the time of its request. `null` for
+ * any other.
  */
 function arrivedBody(
   request: IncomingMessage,
@@ -249,7 +252,7 @@ function arrivedBody(
   maxBodyBytes: number,
 ): Buffer | null {
   const length = Number(request.headers['content-length'])
-  if (request.readableLength !== length || length > maxBodyBytes) return null
+  if (request.readableLength !== length || length > Math.min(smallBody, maxBodyBytes)) return null
   if (length === 0 || request.readableDidRead || request.headers['content-encoding'] !== undefined)
     return null
   const body = request.read() as Buffer

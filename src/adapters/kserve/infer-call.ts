@@ -122,13 +122,12 @@ function* readHeader(
   const options = readParameters(parameters, limits.maxNameLength)
   const inputs = readInputs(request, limits)
   const outputs = readOutputs(request, parameters, metadata, limits)
-  const count = metadata.outputs.length
   return {
     id,
     options: { ...options, requestId: id === '' ? undefined : id },
     inputs,
     outputs,
-    wantsAll: outputs.length === count && new Set(outputs.map(({ name }) => name)).size === count,
+    wantsAll: areAll(outputs, metadata),
     lastAnswer: null,
     limits,
   }
@@ -339,6 +338,11 @@ function readOutputs(
 const tensorsOf = ({ outputs }: ModelMetadata): string[] =>
   outputs.filter(({ type }) => isElementType(type)).map(({ name }) => name)
 
+/** Whether these are all outputs of the model, each once. */
+function areAll(outputs: readonly RequestedOutput[], { outputs: { length } }: ModelMetadata): boolean {
+  return outputs.length === length && new Set(outputs.map(({ name }) => name)).size === length
+}
+
 function allOutputs(metadata: ModelMetadata, binary: boolean): readonly RequestedOutput[] {
   const names = tensorsOf(metadata)
   if (names.length > 0) return names.map((name) => ({ name, binary, classes: 0 }))
@@ -400,14 +404,7 @@ function callOf(
   data: unknown,
 ): InferCall {
   const feeds = Object.fromEntries([[name, tensorOf(type as ElementType, dims, data)]])
-  return {
-    feeds,
-    header: {
-      id: undefined,
-      options: {},
-      outputs: allOutputs(metadata, true),
-      wantsAll: false,
-      lastAnswer: null,
-    },
-  }
+  const outputs = allOutputs(metadata, true)
+  const wantsAll = areAll(outputs, metadata)
+  return { feeds, header: { id: undefined, options: {}, outputs, wantsAll, lastAnswer: null } }
 }
