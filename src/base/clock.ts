@@ -23,6 +23,12 @@ export const systemClock: Clock = {
  */
 export const nextTurn = setImmediate
 
+/**
+ * For how long zerohop keeps the application's thread at a stretch, in milliseconds: so long may calls, answers and runs there follow
+ * each other before the event loop has its turn.
+ */
+export const stretchMs = 0.25
+
 /** One timer for many times: it rings at the earliest requested time. */
 export class Alarm {
   readonly #clock: Clock

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import { stretchMs, type Clock } from '../base/clock.ts'
 import type { Place } from '../schedule/load-division.ts'
 import { IndexedHeap, type HeapItem } from '../base/indexed-heap.ts'
 import type { InlineOptions } from '../options/engine-options.ts'
@@ -105,11 +105,6 @@ export class WorkerTime {
     this.#worked(this.runningMs(nowMs), nowMs)
     this.#behindMs = 0
     return this.#dispatched.splice(0)
-  }
-
-  /** Whose turn it is. */
-  next(): Share<ModelInstance> | null {
-    return this.shares.next()
   }
 
   #remove(slotId: number): DispatchedBatch | null {
@@ -395,11 +390,9 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/** After so many milliseconds the event loop has its turn before anything more is run here. Runs count ... */
-const stretchMs = 0.25
 /**
- * ... and, where all batches are run here, the time before each run: answers are given then, and requests come. A longer pause than so many
- * times the run counts as that, as the event loop may have had a turn in it.
+ * Where all batches are run here, the time before each run counts for the stretch as well: answers are given then, and requests
+ * come. A longer pause than so many times the run counts as that, as the event loop may have had a turn in it.
  */
 const mostBeforeRun = 2
 
@@ -432,6 +425,8 @@ export class InlineBudget {
   readonly #freeCoresMs: () => number
   /** What this thread did since the event loop had its turn, and until when that is counted. */
   #stretchMs = -0
+  /** What the next run may add to that, if it takes as long as the last one. */
+  #nextMs = -0
   #countedToMs: number
   #awaitsTurn = false
   #readAtMs = 0
@@ -487,14 +482,15 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn after each stretch, even if there is credit left. That turn is requested when half of the stretch is used up.
+   * turn after each {@link stretchMs}, even if there is credit left. That turn is requested when half of it is used up.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
     const beforeMs = runPlace.present === 'here' ? Math.max(0, nowMs - tookMs - this.#countedToMs) : 0
     this.#stretchMs += tookMs + Math.min(beforeMs, mostBeforeRun * tookMs)
+    this.#nextMs = (1 + mostBeforeRun) * tookMs
     this.#countedToMs = nowMs
-    if (!this.#awaitsTurn && this.#stretchMs >= stretchMs / 2) this.#askForTurn()
+    if (this.#stretchMs >= stretchMs / 2) this.#askForTurn()
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
@@ -517,9 +513,10 @@ export class InlineBudget {
     else runPlace.leave()
   }
 
-  /** Whether the event loop is to have its turn before anything is run here; `then` is called after it. */
+  /** Whether the event loop is to have its turn before another run, which might exceed {@link stretchMs}; `then` is called after it. */
   awaitsTurn(then: () => void): boolean {
-    if (this.#stretchMs < stretchMs) return false
+    if (this.#stretchMs === 0 || this.#stretchMs + this.#nextMs < stretchMs) return false
+    this.#askForTurn()
     this.#resumed.add(then)
     return true
   }
@@ -536,6 +533,7 @@ export class InlineBudget {
   }
 
   #askForTurn(): void {
+    if (this.#awaitsTurn) return
     this.#awaitsTurn = true
     this.#onNextTurn(this.#turned)
   }

@@ -186,7 +186,7 @@ export class Worker {
 
   /** Gives the thread what there is room for. */
   dispatch(): void {
-    if (this.time.next() === null && !this.#tasks.waiting && this.#forIdle.size === 0) return
+    if (this.time.shares.next() === null && !this.#tasks.waiting && this.#forIdle.size === 0) return
     this.#again = true
     if (this.#dispatching) return // what it calls may have more to dispatch: the outer call looks again
     this.#dispatching = true
@@ -212,12 +212,12 @@ export class Worker {
       (this.#tasks.waiting || dispatched.length > this.#concurrency() || dispatched[0]!.isExclusive)
     )
       return false
-    if (isEmpty && this.#tasks.waiting && (this.#tasks.isTurn || this.time.next() === null)) {
+    if (isEmpty && this.#tasks.waiting && (this.#tasks.isTurn || this.time.shares.next() === null)) {
       this.#tasks.start(runner, (owner) => this.#taskDone(owner))
       return false
     }
     if (idle && this.#forIdle.size > 0) this.#wakeForIdle()
-    const share = this.time.next()
+    const share = this.time.shares.next()
     if (share === null) return false
     const { source } = share
     // One batch after the other: what the worker has still comes first.

@@ -1,4 +1,4 @@
-import { type Clock, nextTurn } from '../base/clock.ts'
+import { type Clock, nextTurn, stretchMs } from '../base/clock.ts'
 import type { RowBlocks } from '../native/row-blocks.ts'
 import type { SlotMemory, StagingBuffer } from '../native/staging-pool.ts'
 import type { Arena, InstanceStatistics } from '../observe/model-statistics.ts'
@@ -208,8 +208,6 @@ export class InstanceSet implements Iterable<Instance> {
   }
 }
 
-/** For how long one call may follow the other before the event loop has its turn, in milliseconds. */
-const stretchMs = 0.25
 const resolved = Promise.resolve()
 
 /**

@@ -130,10 +130,10 @@ it('a batch that was taken back costs its source nothing', () => {
   const { clock, time } = setup()
   time.given(source, 0, 30, false, clock.nowMs())
   time.shares.activate(source)
-  const { finishMs } = time.next()!
+  const { finishMs } = time.shares.next()!
   time.given(source, 1, 20, false, clock.nowMs())
   expect(time.revoked(1)).toMatchObject({ slotId: 1 })
-  expect(time.next()).toMatchObject({ finishMs })
+  expect(time.shares.next()).toMatchObject({ finishMs })
   expect(time.freeInMs).toBe(30)
   expect(time.done(1, 20, clock.nowMs())).toBeNull()
 })

@@ -344,6 +344,28 @@ it('goes on with what waits for a turn, whatever another one meets in its own', 
   expect(resume).toHaveBeenCalledOnce()
 })
 
+it.each([
+  [0.02, 10],
+  [0.06, 2],
+  [0.0626, 1],
+  [0.3, 1],
+])(
+  'has the event loop take its turn before a run and its answers might exceed the stretch: %f ms',
+  (runMs, runs) => {
+    const turns: (() => void)[] = []
+    const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
+    const own = new InlineBudget(clock, { maxUs: 400, loopShare: 1 }, undefined, (then) => turns.push(then))
+    let ran = 0
+    const dispatch = () => {
+      for (; !own.awaitsTurn(dispatch); ran++) own.spent(runMs, source)
+    }
+    dispatch()
+    expect(ran).toBe(runs)
+    turns.shift()!()
+    expect(ran).toBe(2 * runs)
+  },
+)
+
 it('gives each that waits for a turn a stretch of its own, one after the other', () => {
   const turns: (() => void)[] = []
   const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
@@ -353,7 +375,7 @@ it('gives each that waits for a turn a stretch of its own, one after the other',
     const dispatch = (): void => {
       while (!own.awaitsTurn(dispatch)) {
         served.push(worker)
-        own.spent(0.125, source)
+        own.spent(0.05, source)
       }
     }
     dispatch()

@@ -110,7 +110,7 @@ describe('a worker', () => {
     worker.join(source)
     await worker.start()
     worker.offer(source)
-    expect(time.next()).toMatchObject({ source, finishMs: 50 })
+    expect(time.shares.next()).toMatchObject({ source, finishMs: 50 })
     events[0]!.died()
     await vi.waitFor(() =>
       expect(told).toEqual([
@@ -118,7 +118,7 @@ describe('a worker', () => {
         ['lost', 0, 'it died'],
       ]),
     )
-    expect(time.next()).toMatchObject({ source, finishMs: 30 })
+    expect(time.shares.next()).toMatchObject({ source, finishMs: 30 })
     expect(time.freeInMs).toBe(0)
   })
 

@@ -1,4 +1,4 @@
-import { nextTurn, systemClock } from '../../../base/clock.ts'
+import { nextTurn, stretchMs, systemClock } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
   NativeBinding,
@@ -325,9 +325,6 @@ export interface LoopOwner {
 const numbers = 7
 const taken = 64
 const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
-
-/** For how long answers may follow each other before the event loop has its turn, in milliseconds. */
-const stretchMs = 0.25
 
 /**
  * Brings what loops have done to their owners: one for the isolate, woken once for all that is done.
