@@ -53,24 +53,30 @@ class RunInHalvesTest : public RunLoopTest {
     EXPECT_LE(done.at(0).startMs, done.at(0).inferEndMs);
     return std::move(done.at(0));
   }
+
+  // The same with a loop of its own, which has not yet waited for a half: after a long wait it would run the next batches as a whole.
+  Completion runHere(const std::shared_ptr<PreparedRun>& run) {
+    auto loop = serving();
+    Completion done = runHere(*loop, run);
+    end(loop);
+    return done;
+  }
 };
 
 TEST_F(RunInHalvesTest, RunsOnBothThreadsAtOnce) {
-  auto loop = serving();
   for (const std::int64_t count : {2, 5, 64}) {
     Rows rows(count);
     const auto run = rows.prepare(open("in-pairs"));  // which ends when another run has begun
     for (int round = 1; round <= 3; ++round) {
       rows.fill(static_cast<float>(round));
       const int before = counts.runs;
-      const Completion done = runHere(*loop, run);
+      const Completion done = runHere(run);
       EXPECT_FALSE(done.failed) << done.error;
       EXPECT_TRUE(done.outputs.empty());
       EXPECT_TRUE(rows.areAnswered(1)) << count << " rows";
       EXPECT_EQ(counts.runs - before, 2);
     }
   }
-  end(loop);
 }
 
 TEST_F(RunInHalvesTest, AreBothRunHereWhereTheThreadDoesNotComeToThem) {
@@ -126,72 +132,62 @@ TEST_F(RunInHalvesTest, AreLeftOutForLongerAndLongerAfterThoseThatCameLate) {
 }
 
 TEST_F(RunInHalvesTest, TellsWhyItFailedInTheWordsOfTheWhole) {
-  auto loop = serving();
   Rows rows(4);
   const auto run = rows.prepare(open("failing"));
   for (int round = 1; round <= 2; ++round) {
-    const Completion done = runHere(*loop, run);
+    const Completion done = runHere(run);
     EXPECT_TRUE(done.failed);
     EXPECT_EQ(done.error, "failed on purpose");
     EXPECT_EQ(counts.runs, 3 * round);
   }
-  end(loop);
 }
 
 // A half that is not written must not be taken for an answer.
 TEST_F(RunInHalvesTest, FailTogetherWhereOneOfThemDoes) {
-  auto loop = serving();
   Rows rows(4);
   const auto run = rows.prepare(open("no-sevens"));
   for (const int bad : {0, 7, 8, 15}) {
     rows.fill(100);
     rows.x[bad] = 7;
-    const Completion done = runHere(*loop, run);
+    const Completion done = runHere(run);
     EXPECT_TRUE(done.failed);
     EXPECT_EQ(done.error, "there is a 7");
   }
   rows.fill(100);
-  EXPECT_FALSE(runHere(*loop, run).failed);
+  EXPECT_FALSE(runHere(run).failed);
   EXPECT_TRUE(rows.areAnswered(1));
   EXPECT_EQ(counts.runs, 4 * 3 + 2) << "and it is halved again";
-  end(loop);
 }
 
 TEST_F(RunInHalvesTest, AreTriedOnceWhereAnOutputDoesNotFitItsPlace) {
-  auto loop = serving();
   Rows rows(4);
   const auto run = rows.prepare(open("larger"));
   EXPECT_NE(run->halves(), nullptr);
   for (int round = 1; round <= 2; ++round) {
-    const Completion done = runHere(*loop, run);
+    const Completion done = runHere(run);
     EXPECT_FALSE(done.failed) << done.error;
     ASSERT_EQ(done.outputs.size(), 1u);
     EXPECT_EQ(done.outputs[0]->tensor.dims, (std::vector<std::int64_t>{5, 4}));
     EXPECT_EQ(run->halves(), nullptr);
   }
-  end(loop);
 }
 
 TEST_F(RunInHalvesTest, AreLeftOutWhereTheyCannotBeMade) {
-  auto loop = serving();
   Rows rows(4);
   const auto run = rows.prepare(open("plus-one"));
   counts.failAt = 49;  // CreateTensorWithDataAsOrtValue
-  EXPECT_FALSE(runHere(*loop, run).failed);
+  EXPECT_FALSE(runHere(run).failed);
   counts.failAt = -1;
   EXPECT_TRUE(rows.areAnswered(1));
   EXPECT_EQ(counts.runs, 1);
-  EXPECT_FALSE(runHere(*loop, run).failed);
+  EXPECT_FALSE(runHere(run).failed);
   EXPECT_EQ(counts.runs, 3);
-  end(loop);
 }
 
 TEST_F(RunInHalvesTest, TakesAnOutputThatIsTheInputItself) {
-  auto loop = serving();
   Rows rows(5);
-  EXPECT_FALSE(runHere(*loop, rows.prepare(open("identity"))).failed);
+  EXPECT_FALSE(runHere(rows.prepare(open("identity"))).failed);
   EXPECT_TRUE(rows.areAnswered(0));
-  end(loop);
 }
 
 TEST_F(RunInHalvesTest, AreThereOnlyForRowsThatLieInTheSlot) {
