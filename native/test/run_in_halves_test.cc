@@ -115,7 +115,7 @@ TEST_F(RunInHalvesTest, AreLeftOutForLongerAndLongerAfterThoseThatCameLate) {
   for (const double times : {8, 16}) {
     double sinceMs = 0;
     double waitedMs = 0;
-    while (waitedMs < 1) {  // where the thread does not come to its half, there is nothing to wait for
+    while (waitedMs < 1) {  // shorter waits, or none as the thread did not come to its half, leave out no halves
       const double waitedBeforeMs = computedElsewhereMs();
       sinceMs = nowMs();
       runHere(*loop, run);

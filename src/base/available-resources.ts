@@ -1,6 +1,7 @@
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { systemClock } from './clock.ts'
 
 /** Cores of the machine, and how many a process may use. */
 export interface AvailableCores {
@@ -68,6 +69,27 @@ export function freeCoresMs(root = '/'): number {
   const idleMs = 1000 * Number(readText(join(root, 'proc/uptime')).split(' ')[1]) || NaN
   const { user, system } = cpuUsage()
   return idleMs + (user + system) / 1000
+}
+
+/** A shorter look says little: other processes work now and then. */
+const leastLookMs = 1000
+
+/**
+ * Returns a function that says whether other processes used at least half a core since it last looked. False until it can tell; true
+ * where that is unknown.
+ */
+export function crowdWatch(free = freeCoresMs, nowMs = systemClock.nowMs): () => boolean {
+  const cores = cpus().length
+  let [sinceMs, sinceFreeMs] = [nowMs(), free()]
+  return () => {
+    const elapsedMs = nowMs() - sinceMs
+    if (elapsedMs < leastLookMs) return false
+    const freeMs = free()
+    const isFree = freeMs - sinceFreeMs > (cores - 0.5) * elapsedMs
+    sinceMs += elapsedMs
+    sinceFreeMs = freeMs
+    return !isFree
+  }
 }
 
 /** Memory of the machine, and how much a process may use. */

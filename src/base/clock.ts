@@ -24,8 +24,8 @@ export const systemClock: Clock = {
 export const nextTurn = setImmediate
 
 /**
- * For how long zerohop keeps the application's thread at a stretch, in milliseconds: so long may calls, answers and runs there follow
- * each other before the event loop has its turn.
+ * For how long each of three things may keep the application's thread at a stretch, in milliseconds, before the event loop has its turn: calls
+ * that follow from answers, answers of workers, and runs.
  */
 export const stretchMs = 0.25
 

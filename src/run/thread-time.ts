@@ -425,8 +425,6 @@ export class InlineBudget {
   readonly #freeCoresMs: () => number
   /** What this thread did since the event loop had its turn, and until when that is counted. */
   #stretchMs = -0
-  /** What the next run may add to that, if it takes as long as the last one. */
-  #nextMs = -0
   #countedToMs: number
   #awaitsTurn = false
   #readAtMs = 0
@@ -462,9 +460,7 @@ export class InlineBudget {
    */
   allows(runMs: number, { runPlace }: PlacedSource, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
     if (runMs <= 0 || runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return false
-    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
-    this.#atMs = nowMs
-    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
+    if (!this.#hasCredit(nowMs) || this.#stretchMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
     return runMs <= (moreWaits && runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs)
   }
@@ -482,15 +478,15 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn after each {@link stretchMs}, even if there is credit left. That turn is requested when half of it is used up.
+   * turn once in {@link stretchMs}, even if there is credit left. It is requested when half of that is used up, or the next run might
+   * exceed it.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
     const beforeMs = runPlace.present === 'here' ? Math.max(0, nowMs - tookMs - this.#countedToMs) : 0
     this.#stretchMs += tookMs + Math.min(beforeMs, mostBeforeRun * tookMs)
-    this.#nextMs = (1 + mostBeforeRun) * tookMs
     this.#countedToMs = nowMs
-    if (this.#stretchMs >= stretchMs / 2) this.#askForTurn()
+    if (this.#stretchMs >= stretchMs / 2 || this.#mayExceed(tookMs)) this.#askForTurn()
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
@@ -513,12 +509,28 @@ export class InlineBudget {
     else runPlace.leave()
   }
 
-  /** Whether the event loop is to have its turn before another run, which might exceed {@link stretchMs}; `then` is called after it. */
-  awaitsTurn(then: () => void): boolean {
-    if (this.#stretchMs === 0 || this.#stretchMs + this.#nextMs < stretchMs) return false
-    this.#askForTurn()
+  /**
+   * Whether the event loop is to have its turn before the next run of a source, as that might exceed {@link stretchMs}: not where nothing ran
+   * since the last turn, nor where the allowed share of the time is used up. After the turn `then` is called.
+   *
+   * @param lastMs what the last run of that source took; 0 when unknown.
+   */
+  awaitsTurn(lastMs: number, then: () => void): boolean {
+    if (this.#stretchMs === 0 || !this.#mayExceed(lastMs) || !this.#hasCredit()) return false
     this.#resumed.add(then)
+    this.#askForTurn()
     return true
+  }
+
+  #hasCredit(nowMs = this.#clock.nowMs()): boolean {
+    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
+    this.#atMs = nowMs
+    return this.#creditMs > 0
+  }
+
+  /** Whether a run, with the answers and requests before it, might exceed the stretch. */
+  #mayExceed(runMs: number): boolean {
+    return this.#stretchMs + (1 + mostBeforeRun) * runMs >= stretchMs
   }
 
   readonly #turned = (): void => {
@@ -563,6 +575,8 @@ const mostTimes = 1.5
 const allCoresGain = 1.5
 /** No run that takes longer on all cores is tried on one thread, in milliseconds: it would need memory there as well. */
 const mostShortMs = 2
+/** Nor a lone one that takes longer, with the cores of its instance: where all cores are free, they are faster. */
+const mostTriedMs = 10
 
 /** What is known of runs of one kind. */
 export interface RunKind {
@@ -586,12 +600,15 @@ export interface RunKind {
  */
 export class ThreadChoice {
   readonly secondFor: SecondFor
+  readonly #isCrowded: () => boolean
   readonly #kinds = new Map<string, RunKind>()
   /** Of the last run: mostly the next one is like it. */
   #last: RunKind | null = null
 
-  constructor(secondFor: SecondFor) {
+  /** @param isCrowded whether other processes keep cores of this machine busy. */
+  constructor(secondFor: SecondFor, isCrowded: () => boolean) {
     this.secondFor = secondFor
+    this.#isCrowded = isCrowded
   }
 
   /**
@@ -602,12 +619,12 @@ export class ThreadChoice {
   choose(slot: StagingSlot, isLone: boolean): void {
     const kind = (slot.runKind = this.#kindOf(slot, isLone))
     const { onSecond, runs, triedAfterRuns, firstMs, secondMs } = kind
+    const isForLone = this.secondFor === 'lone requests'
     const tries =
-      (onSecond
-        ? secondMs > 0
-        : firstMs > 0 && (this.secondFor === 'lone requests' || firstMs <= mostShortMs)) &&
+      (onSecond ? secondMs > 0 : firstMs > 0 && (isForLone || firstMs <= mostShortMs)) &&
       runs >= triedAfterRuns &&
-      slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null)
+      slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null) &&
+      !(onSecond && isForLone && secondMs > mostTriedMs && !this.#isCrowded())
     slot.onSecond = onSecond !== tries
     slot.sessionMs = slot.onSecond ? secondMs : firstMs
     slot.isUnusual = this.secondFor === 'short runs' ? tries : slot.onSecond
@@ -619,15 +636,13 @@ export class ThreadChoice {
     const usedMs = kind.onSecond ? kind.secondMs : kind.firstMs
     const lastMs = onSecond ? kind.secondMs : kind.firstMs
     const isTry = onSecond !== kind.onSecond
-    const meanMs = lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4
-    const ms = isTry || lastMs === 0 ? tookMs : meanMs
+    const ms = isTry || lastMs === 0 ? tookMs : lastMs + (Math.min(tookMs, mostTimes * lastMs) - lastMs) / 4
     if (onSecond) kind.secondMs = ms
     else kind.firstMs = ms
     kind.runs++
     if (isTry) {
       const isFarSlower = Math.min(ms, lastMs) > farSlower * usedMs // twice: once, something may have held it up
-      const restRuns = isFarSlower ? mostRunsUntried : Math.min(kind.runs, mostRunsUntried)
-      kind.triedAfterRuns = kind.runs + restRuns
+      kind.triedAfterRuns = kind.runs + Math.min(isFarSlower ? Infinity : kind.runs, mostRunsUntried)
     }
     const gain = this.secondFor === 'short runs' && !kind.isLone ? allCoresGain : 1
     const isKnown = kind.firstMs > 0 && kind.secondMs > 0

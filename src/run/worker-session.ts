@@ -14,6 +14,7 @@ import { prove } from './prover.ts'
 import { ThreadChoice } from './thread-time.ts'
 import type { Worker } from './worker.ts'
 import { nameOf, type OpenOptions, type ResolvedMemory } from '../options/session-options.ts'
+import { crowdWatch } from '../base/available-resources.ts'
 import { stampOf, type FileStamp } from '../base/files.ts'
 import { warn } from '../base/warnings.ts'
 
@@ -146,7 +147,7 @@ export class WorkerSession {
         this.threadChoice =
           secondFor === undefined || state.isOriginal
             ? null
-            : (this.threadChoice ?? new ThreadChoice(secondFor))
+            : (this.threadChoice ?? new ThreadChoice(secondFor, crowdWatch()))
         const { threadChoice } = this
         const isOnCpu = executionProviders.every((provider) => nameOf(provider) === 'cpu')
         if (!isOnCpu || executor.runsHalves !== true) this.halvedOn = null

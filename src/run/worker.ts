@@ -108,7 +108,7 @@ export class Worker {
   detach(session: WorkerSession): void {
     this.#sessions.delete(session)
     this.withdraw(session)
-    this.#stopTask(session, false)
+    this.stopRun(session, false)
   }
 
   /** Rejects the tasks of a session that have not begun. */
@@ -165,13 +165,10 @@ export class Worker {
    * @param orDetach whether to detach the thread also of a run that cannot be asked to stop.
    */
   stopRun(of: number | WorkerSession, orDetach: boolean): void {
-    if (typeof of !== 'number') this.#stopTask(of, orDetach)
-    else if (this.threads.runner?.cancel(of, orDetach) || orDetach) this.#stops.asked(of)
-  }
-
-  #stopTask(owner: WorkerSession, orDetach: boolean): void {
-    if (this.#tasks.runningFor === owner && (this.threads.runner!.cancelWork(owner.id) || orDetach))
-      this.#stops.asked(owner)
+    const { runner } = this.threads
+    if (typeof of !== 'number' && this.#tasks.runningFor !== of) return
+    const stops = typeof of === 'number' ? runner?.cancel(of, orDetach) : runner!.cancelWork(of.id)
+    if (stops || orDetach) this.#stops.asked(of)
   }
 
   #hasEnded(what: Stoppable): boolean {
@@ -216,13 +213,16 @@ export class Worker {
       this.#tasks.start(runner, (owner) => this.#taskDone(owner))
       return false
     }
-    if (idle && this.#forIdle.size > 0) this.#wakeForIdle()
+    if (idle && this.#forIdle.size > 0) {
+      for (const waiting of this.#forIdle) this.time.shares.activate(waiting)
+      this.#forIdle.clear()
+    }
     const share = this.time.shares.next()
     if (share === null) return false
     const { source } = share
     // One batch after the other: what the worker has still comes first.
     if (source.runPlace.present === 'here' && source.hasWaiting)
-      if (!isEmpty || this.#inline!.awaitsTurn(this.#resume)) return false
+      if (!isEmpty || this.#inline!.awaitsTurn(share.lastMs, this.#resume)) return false
     if (idle && !isEmpty && source.nextIsAlone) return false
     if (this.#inline !== null) source.chooseRows(this.#inline.shortMs(source), idle)
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
@@ -243,11 +243,6 @@ export class Worker {
   #nothingOf(source: ModelInstance, idle: boolean): void {
     this.time.shares.deactivate(source)
     if (!idle && source.prefetchedElsewhere) this.#forIdle.add(source)
-  }
-
-  #wakeForIdle(): void {
-    for (const source of this.#forIdle) this.time.shares.activate(source)
-    this.#forIdle.clear()
   }
 
   #submit(executor: Executor, source: ModelInstance, batch: PreparedBatch): void {

@@ -202,9 +202,7 @@ export class InstanceSet implements Iterable<Instance> {
   revokePrefetched(): boolean {
     const withAhead = this.#instances.filter(({ prefetchedBatch }) => prefetchedBatch !== null)
     if (withAhead.length > 1) withAhead.sort((a, b) => b.prefetchedBatch!.formed - a.prefetchedBatch!.formed)
-    let any = false
-    for (const instance of withAhead) if (instance.revokePrefetched()) any = true
-    return any
+    return withAhead.filter((instance) => instance.revokePrefetched()).length > 0
   }
 }
 

@@ -2,7 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem, uptime } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
-import { availableCores, availableMemory, freeCoresMs } from '../../src/base/available-resources.ts'
+import {
+  availableCores,
+  availableMemory,
+  crowdWatch,
+  freeCoresMs,
+} from '../../src/base/available-resources.ts'
 import { resolveEngineOptions } from '../../src/options/engine-options.ts'
 import { type Files, temporaryFolder } from '../triton-repository/temporary.ts'
 import { inGroup, memoryLimits, quotas } from './control-groups.ts'
@@ -27,6 +32,41 @@ describe('the time of free cores', () => {
   it.runIf(process.platform === 'linux')('is what this system says', () => {
     expect(freeCoresMs()).toBeGreaterThan(0)
     expect(freeCoresMs()).toBeLessThanOrEqual(1000 * (uptime() + 1) * cpus().length)
+  })
+})
+
+describe('a watch for other processes', () => {
+  const all = cpus().length
+  const watched = () => {
+    const machine = { nowMs: 1000, freeMs: 5e6 }
+    const isCrowded = crowdWatch(
+      () => machine.freeMs,
+      () => machine.nowMs,
+    )
+    return (ms: number, cores: number) => {
+      machine.nowMs += ms
+      machine.freeMs += ms * cores
+      return isCrowded()
+    }
+  }
+
+  it('tells that they use half a core or more since it last looked', () => {
+    const after = watched()
+    expect([after(1000, all), after(1e4, all - 0.49), after(1e4, all - 0.51), after(1000, all)]).toEqual([
+      false,
+      false,
+      true,
+      false,
+    ])
+  })
+
+  it('looks at a second or more', () => {
+    const after = watched()
+    expect([after(500, 0), after(499, 0), after(1, 0), after(999, 0)]).toEqual([false, false, true, false])
+  })
+
+  it('takes a machine for crowded where free cores are unknown', () => {
+    expect(watched()(1000, NaN)).toBe(true)
   })
 })
 

@@ -170,12 +170,15 @@ describe('a batch', () => {
   it('runs in halves on a session of one thread: the only one, or the one for short runs', () => {
     const one = served({ halvedOn: 'first' }).next(ofOneRow(16))
     expect([one.inHalves, one.onSecond]).toEqual([true, false])
-    const threadChoice = new ThreadChoice('short runs')
+    const threadChoice = new ThreadChoice('short runs', () => true)
     const chosen = vi.spyOn(threadChoice, 'choose')
     const two = served({ threadChoice, halvedOn: 'second' }).next(ofOneRow(16))
     expect([two.inHalves, two.onSecond]).toEqual([true, true])
     expect(chosen).not.toHaveBeenCalled() // what halves take says nothing of whole runs
-    const { next, choice } = served({ threadChoice: new ThreadChoice('lone requests'), halvedOn: null })
+    const { next, choice } = served({
+      threadChoice: new ThreadChoice('lone requests', () => true),
+      halvedOn: null,
+    })
     expect(next(ofOneRow(16)).inHalves).toBe(false)
     expect(choice).not.toHaveBeenCalled()
   })

@@ -314,33 +314,50 @@ it('runs none of a model here that is better off on the worker', () => {
   expect(own.allows(0.01, source)).toBe(true)
 })
 
-it('goes on with what waits once the event loop has had its turn', () => {
+/** A budget where all batches run here, with the turns of the event loop that were asked for. */
+function withTurns({ loopShare = 1 } = {}) {
+  const time = at(1000)
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
   const turns: (() => void)[] = []
-  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
-  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
-  let resumed = 0
-  const resume = () => resumed++
-  expect(own.awaitsTurn(resume)).toBe(false)
-  own.spent(0.5, source)
-  expect([own.awaitsTurn(resume), own.awaitsTurn(resume)]).toEqual([true, true])
-  expect([turns.length, resumed]).toEqual([1, 0])
-  turns.shift()!()
-  expect(resumed).toBe(1)
-  expect(own.awaitsTurn(resume)).toBe(false)
+  const own = new InlineBudget(clock, { maxUs: 400, loopShare }, undefined, (then) => turns.push(then))
+  source.runPlace.present = 'here'
+  const run = (ms: number) => {
+    time.now += ms
+    own.spent(ms, source)
+  }
+  /** Runs until a turn is awaited; returns how many. */
+  const runsOf = (ms: number) => {
+    let runs = 0
+    for (; runs < 99 && !own.awaitsTurn(ms, () => {}); runs++) run(ms)
+    return runs
+  }
+  const turn = () => turns.shift()!()
+  return { time, own, run, runsOf, turns, turn }
+}
+
+it('goes on with what waits once the event loop has had its turn', () => {
+  const { own, run, turns, turn } = withTurns()
+  const resume = vi.fn()
+  expect(own.awaitsTurn(0.5, resume)).toBe(false)
+  run(0.5)
+  expect([own.awaitsTurn(0.5, resume), own.awaitsTurn(0.5, resume)]).toEqual([true, true])
+  expect(turns.length).toBe(1)
+  expect(resume).not.toHaveBeenCalled()
+  turn()
+  expect(resume).toHaveBeenCalledOnce()
+  expect(own.awaitsTurn(0.5, resume)).toBe(false)
 })
 
 it('goes on with what waits for a turn, whatever another one meets in its own', () => {
-  const turns: (() => void)[] = []
-  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
-  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const { own, run, turns, turn } = withTurns()
   const resume = vi.fn()
-  own.spent(0.5, source)
-  own.awaitsTurn(() => {
+  run(0.5)
+  own.awaitsTurn(0, () => {
     throw new Error('on purpose')
   })
-  own.awaitsTurn(resume)
+  own.awaitsTurn(0, resume)
   expect(turns.shift()).toThrow('on purpose')
-  turns.shift()!()
+  turn()
   expect(resume).toHaveBeenCalledOnce()
 })
 
@@ -351,35 +368,64 @@ it.each([
   [0.3, 1],
 ])(
   'has the event loop take its turn before a run and its answers might exceed the stretch: %f ms',
-  (runMs, runs) => {
-    const turns: (() => void)[] = []
-    const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
-    const own = new InlineBudget(clock, { maxUs: 400, loopShare: 1 }, undefined, (then) => turns.push(then))
-    let ran = 0
-    const dispatch = () => {
-      for (; !own.awaitsTurn(dispatch); ran++) own.spent(runMs, source)
-    }
-    dispatch()
-    expect(ran).toBe(runs)
-    turns.shift()!()
-    expect(ran).toBe(2 * runs)
+  (ms, runs) => {
+    const { runsOf, turn } = withTurns()
+    expect(runsOf(ms)).toBe(runs)
+    turn()
+    expect(runsOf(ms)).toBe(runs)
   },
 )
 
+it('asks for the turn as soon as the next run might exceed the stretch, so that the turn is over when that comes', () => {
+  const { own, run, time, turns, turn } = withTurns()
+  run(0.06)
+  expect(turns.length).toBe(0)
+  run(0.05)
+  expect(turns.length).toBe(1)
+  time.now += 100
+  turn()
+  expect(own.awaitsTurn(0.07, () => {})).toBe(false)
+})
+
+it('expects of a run what the last one of its own model took', () => {
+  const { own, run, turns } = withTurns()
+  run(0.03)
+  expect(own.awaitsTurn(0.07, () => {})).toBe(false)
+  expect(turns.length).toBe(0)
+  expect(own.awaitsTurn(0.08, () => {})).toBe(true)
+  expect(turns.length).toBe(1)
+})
+
+it('does not count the turn itself for the run after it', () => {
+  const { run, runsOf, time, turn } = withTurns()
+  run(0.3)
+  time.now += 5
+  turn()
+  run(0.02)
+  expect(runsOf(0.02)).toBe(9)
+})
+
+it('awaits no turn once the share of the time is used up: the worker runs those', () => {
+  const { own, run, time } = withTurns({ loopShare: 0.1 })
+  for (let runs = 0; runs < 3; runs++) run(0.1)
+  expect(own.awaitsTurn(0.1, () => {})).toBe(false)
+  expect(own.allows(0.1, source)).toBe(false)
+  time.now += 1
+  expect(own.awaitsTurn(0.1, () => {})).toBe(true)
+})
+
 it('gives each that waits for a turn a stretch of its own, one after the other', () => {
-  const turns: (() => void)[] = []
-  const clock = { nowMs: () => 1000, setTimer: () => 0, clearTimer: () => {} }
-  const own = new InlineBudget(clock, { maxUs: 200, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const { own, run, turn } = withTurns()
   const served: number[] = []
   for (const worker of [0, 1, 2]) {
     const dispatch = (): void => {
-      while (!own.awaitsTurn(dispatch)) {
+      while (served.length < 99 && !own.awaitsTurn(0.05, dispatch)) {
         served.push(worker)
-        own.spent(0.05, source)
+        run(0.05)
       }
     }
     dispatch()
   }
-  while (served.length < 12) turns.shift()!()
+  for (let turns = 0; turns < 5; turns++) turn()
   expect(served).toEqual([0, 0, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1])
 })

@@ -1,5 +1,14 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { fates, House, Served, settled } from './serving.ts'
+
+const machine = vi.hoisted(() => ({ isCrowded: true }))
+vi.mock(import('../../src/base/available-resources.ts'), async (original) => ({
+  ...(await original()),
+  crowdWatch: () => () => machine.isCrowded,
+}))
+afterEach(() => {
+  machine.isCrowded = true
+})
 
 /** A model with two instances, on the first two workers. A lone request may have the cores of all workers. */
 async function twoInstances(config = {}, workers = 2) {
@@ -68,6 +77,23 @@ describe('a request of a model with two instances', () => {
     expect(had.filter(Boolean).length).toBeLessThan(10)
     for (let run = 0; run < 128; run++) had.push(await alone((allCores) => (allCores ? 2 : 4)))
     expect(had.at(-1)).toBe(true)
+  })
+
+  it('is not tried on fewer cores while other processes leave all of them, unless it takes 10 ms at most', async () => {
+    machine.isCrowded = false
+    const { alone } = await twoInstances()
+    const hadIn = async (runs: number, tookMs: (allCores: boolean) => number) => {
+      const had: boolean[] = []
+      for (let run = 0; run < runs; run++) had.push(await alone(tookMs))
+      return had
+    }
+    expect(await hadIn(64, () => 10.1)).not.toContain(false)
+    machine.isCrowded = true
+    expect(await hadIn(64, (allCores) => (allCores ? 11 : 9))).toContain(false)
+    machine.isCrowded = false
+    const short = await twoInstances()
+    expect(await short.alone(() => 10)).toBe(true)
+    expect(await short.alone(() => 10)).toBe(false)
   })
 
   it('keeps all cores after a run that was held up', async () => {

@@ -210,19 +210,20 @@ describe('a worker', () => {
     const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
       turns.push(then),
     )
-    const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.5, endMs: 1000.5, inline: true }
+    const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.07, endMs: 1000.07, inline: true }
     const { events, worker } = bench({
       executor: {
         submit: () => void done.push('on its thread'),
         runHere: (slotId) => {
           done.push(`${slotId} here`)
+          clock.advanceBy(0.07)
           events[0]!.finished(slotId, times, null, null)
           return true
         },
       },
       inline: budget,
     })
-    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.5, preparedAtMs: 1000 + slotId }))
+    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.07, preparedAtMs: 1000 + slotId }))
     const source = instance({
       hasWaiting: true,
       runPlace: Object.assign(new RunPlace(), { present: 'here' as const, leave: () => {} }),
