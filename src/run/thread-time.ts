@@ -478,8 +478,8 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn once in {@link stretchMs}, even if there is credit left. It is requested when half of that is used up, or the next run might
-   * exceed it.
+   * turn for every {@link stretchMs} of them, even if there is credit left. It is requested when half of that is used up, or when the next
+   * run might exceed it.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs

@@ -1,14 +1,6 @@
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { ThreadChoice } from '../../src/run/thread-time.ts'
 import { fates, House, Served, settled } from './serving.ts'
-
-const machine = vi.hoisted(() => ({ isCrowded: true }))
-vi.mock(import('../../src/base/available-resources.ts'), async (original) => ({
-  ...(await original()),
-  crowdWatch: () => () => machine.isCrowded,
-}))
-afterEach(() => {
-  machine.isCrowded = true
-})
 
 /** A model with two instances, on the first two workers. A lone request may have the cores of all workers. */
 async function twoInstances(config = {}, workers = 2) {
@@ -16,6 +8,9 @@ async function twoInstances(config = {}, workers = 2) {
   house.threads = { intraOpNumThreads: 1, cores: workers }
   const model = await Served.on(house, 'm', house.places.slice(0, 2), { maxBatchSize: 1, ...config })
   const threads = house.places.map((place) => place.threads.current)
+  const machine = { isCrowded: true }
+  for (const session of model.sessions)
+    session.threadChoice = new ThreadChoice('lone requests', () => machine.isCrowded)
   /** Whether the batches that the threads have are to have all cores. */
   const present = () => threads.flatMap(({ cells }) => cells.map(({ onSecond }) => onSecond))
   /** Answers a request that comes alone; returns whether it had all cores. */
@@ -27,7 +22,7 @@ async function twoInstances(config = {}, workers = 2) {
     expect(await fates([sent])).toEqual([2])
     return allCores!
   }
-  return { house, model, threads, present, alone }
+  return { house, model, threads, machine, present, alone }
 }
 
 describe('a request of a model with two instances', () => {
@@ -80,8 +75,8 @@ describe('a request of a model with two instances', () => {
   })
 
   it('is not tried on fewer cores while other processes leave all of them, unless it takes 10 ms at most', async () => {
+    const { alone, machine } = await twoInstances()
     machine.isCrowded = false
-    const { alone } = await twoInstances()
     const hadIn = async (runs: number, tookMs: (allCores: boolean) => number) => {
       const had: boolean[] = []
       for (let run = 0; run < runs; run++) had.push(await alone(tookMs))
@@ -90,8 +85,8 @@ describe('a request of a model with two instances', () => {
     expect(await hadIn(64, () => 10.1)).not.toContain(false)
     machine.isCrowded = true
     expect(await hadIn(64, (allCores) => (allCores ? 11 : 9))).toContain(false)
-    machine.isCrowded = false
     const short = await twoInstances()
+    short.machine.isCrowded = false
     expect(await short.alone(() => 10)).toBe(true)
     expect(await short.alone(() => 10)).toBe(false)
   })
