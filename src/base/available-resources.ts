@@ -75,11 +75,11 @@ export function freeCoresMs(root = '/'): number {
 const leastLookMs = 1000
 
 /**
- * Returns a function that says whether other processes used at least half a core since it last looked. False until it can tell; true
- * where that is unknown.
+ * Returns a function that says whether other processes used at least half a core since it last looked. It looks once a second at most,
+ * and says no until then. Where free cores are unknown it says yes.
  */
 export function crowdWatch(free = freeCoresMs, nowMs = systemClock.nowMs): () => boolean {
-  const cores = cpus().length
+  const cores = availableCores().machine
   let [sinceMs, sinceFreeMs] = [nowMs(), free()]
   return () => {
     const elapsedMs = nowMs() - sinceMs

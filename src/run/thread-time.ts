@@ -575,7 +575,7 @@ const mostTimes = 1.5
 const allCoresGain = 1.5
 /** No run that takes longer on all cores is tried on one thread, in milliseconds: it would need memory there as well. */
 const mostShortMs = 2
-/** Nor a lone one that takes longer, with the cores of its instance: where all cores are free, they are faster. */
+/** A lone one that takes longer is tried late with the cores of its instance, unless other processes use cores: mostly all cores are faster. */
 const mostTriedMs = 10
 
 /** What is known of runs of one kind. */
@@ -605,7 +605,7 @@ export class ThreadChoice {
   /** Of the last run: mostly the next one is like it. */
   #last: RunKind | null = null
 
-  /** @param isCrowded whether other processes keep cores of this machine busy. */
+  /** @param isCrowded whether other processes use cores of this machine. */
   constructor(secondFor: SecondFor, isCrowded: () => boolean) {
     this.secondFor = secondFor
     this.#isCrowded = isCrowded
@@ -619,12 +619,13 @@ export class ThreadChoice {
   choose(slot: StagingSlot, isLone: boolean): void {
     const kind = (slot.runKind = this.#kindOf(slot, isLone))
     const { onSecond, runs, triedAfterRuns, firstMs, secondMs } = kind
-    const isForLone = this.secondFor === 'lone requests'
     const tries =
-      (onSecond ? secondMs > 0 : firstMs > 0 && (isForLone || firstMs <= mostShortMs)) &&
+      (onSecond
+        ? secondMs > 0
+        : firstMs > 0 && (this.secondFor === 'lone requests' || firstMs <= mostShortMs)) &&
       runs >= triedAfterRuns &&
       slot.requests.every(({ deadlineAtMs }) => deadlineAtMs === null) &&
-      !(onSecond && isForLone && secondMs > mostTriedMs && !this.#isCrowded())
+      (!onSecond || secondMs <= mostTriedMs || runs >= triedAfterRuns + mostRunsUntried || this.#isCrowded())
     slot.onSecond = onSecond !== tries
     slot.sessionMs = slot.onSecond ? secondMs : firstMs
     slot.isUnusual = this.secondFor === 'short runs' ? tries : slot.onSecond

@@ -85,10 +85,21 @@ describe('a request of a model with two instances', () => {
     expect(await hadIn(64, () => 10.1)).not.toContain(false)
     machine.isCrowded = true
     expect(await hadIn(64, (allCores) => (allCores ? 11 : 9))).toContain(false)
+    machine.isCrowded = false
+    expect(await hadIn(64, (allCores) => (allCores ? 6 : 9))).toContain(true)
     const short = await twoInstances()
     short.machine.isCrowded = false
     expect(await short.alone(() => 10)).toBe(true)
     expect(await short.alone(() => 10)).toBe(false)
+  })
+
+  it('is tried on fewer cores after 512 runs, be the machine free', async () => {
+    const { alone, machine } = await twoInstances()
+    machine.isCrowded = false
+    const had: boolean[] = []
+    for (let run = 0; run < 545; run++) had.push(await alone((allCores) => (allCores ? 14 : 11)))
+    expect(had.indexOf(false)).toBe(513)
+    expect(had.slice(513).filter(Boolean).length).toBeLessThan(8) // it is faster, and the other one is tried now and then
   })
 
   it('keeps all cores after a run that was held up', async () => {
