@@ -294,7 +294,7 @@ export class ModelInstance implements Instance {
     slot.announce(this.worker.threads.executor, this.session.id, layout)
     this.worker.threads.executor.runsFor?.(slot.id, scheduler.observed.askerOf(batch))
     slot.gatheredAtMs = scheduler.clock.nowMs()
-    const runMs = scheduler.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
+    const runMs = scheduler.times.runTimes.of(requests[0]!.bucketKey).presentMs(rows)
     const isLone = idle && requests.length === 1 && !scheduler.hasWaiting
     const { threadChoice, halvedOn } = this.session
     const inHalves = halvedOn !== null && this.#choosesHalves(slot, runMs)

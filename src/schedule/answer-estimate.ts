@@ -54,26 +54,24 @@ export function estimatedAnswerMs(
     decidesAtMs = null,
   } = backlog
   if (!runTimes.knows(bucketKey)) return ready.inMs
+  const times = runTimes.of(bucketKey)
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // For an idle instance the least time counts. Otherwise the end of a slow phase would never be noticed.
   if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
     const ownRows = Math.max(rows, Math.min(batchRows, rowsAhead + rows))
-    const ownMs =
-      decidesAtMs === null
-        ? runTimes.usualMs(bucketKey, ownRows)
-        : runTimes.leastMs(bucketKey, ownRows, decidesAtMs)
+    const ownMs = decidesAtMs === null ? times.usualMs(ownRows) : times.leastMs(ownRows, decidesAtMs)
     return ready.inMs + ownMs + admissionMarginMs
   }
   const runsAhead = (batchesAhead * sharing) / instances
-  const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
+  const aheadMs = batchesAhead === 0 ? 0 : runsAhead * times.presentMs(batchRows)
   // Its own batch goes on growing while it waits.
   const presentRows = Math.max(rows, Math.min(batchRows, (rowsAhead % batchRows) + rows))
   const joiningRows = Math.ceil(joiningRowsPerMs * (freeInMs + aheadMs))
   const ownRows = Math.max(presentRows, Math.min(batchRows, presentRows + joiningRows))
-  const ownMs = runTimes.presentMs(bucketKey, ownRows)
-  const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows, keepsTarget) - ownMs)
+  const ownMs = times.presentMs(ownRows)
+  const spreadMs = Math.max(leastSpread * ownMs, times.p99Ms(ownRows, keepsTarget) - ownMs)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
-  const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
+  const othersMs = ((sharing - 1) / instances) * times.presentMs(presentRows)
   // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
   const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
   const expectedMs = startInMs + ownMs + othersMs

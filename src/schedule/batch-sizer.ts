@@ -61,7 +61,7 @@ export function chooseBatchSize(sizes: readonly number[], choice: SizeChoice): n
   const { bucketKey, runTimes, instances, arrivingRowsPerMs = null, present } = choice
   const rates = sizes.map((rows) => {
     const share = admittedShare(rows, choice)
-    const rowsPerMs = (instances * rows) / runTimes.usualMs(bucketKey, rows)
+    const rowsPerMs = (instances * rows) / runTimes.of(bucketKey).usualMs(rows)
     return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
   })
   const best = rates.reduce((most, rate) => Math.max(most, rate))
@@ -83,7 +83,7 @@ export function candidateSizes(maxBatchSize: number): number[] {
 
 /** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
 function admittedShare(rows: number, { bucketKey, runTimes, targetMs, instances }: SizeChoice): number {
-  const waitMs = runTimes.presentMs(bucketKey, rows) / instances
+  const waitMs = runTimes.of(bucketKey).presentMs(rows) / instances
   const missed = {
     rowsAhead: 0,
     batchRows: rows,

@@ -82,7 +82,7 @@ export async function calibrate(
       if (error !== null) return
       if (count > 0) runTimes.observe(bucketKey, rows, runMs)
     }
-    if (runTimes.usualMs(bucketKey, rows) > targetMs) return
+    if (runTimes.of(bucketKey).usualMs(rows) > targetMs) return
   }
 }
 

@@ -165,7 +165,7 @@ export class Estimator {
     { enqueuedAtMs, bucketKey, rows }: Pick<InferRequest, 'enqueuedAtMs' | 'bucketKey' | 'rows'>,
     nowMs: number,
   ): number {
-    return nowMs - enqueuedAtMs + this.runTimes.usualMs(bucketKey, rows)
+    return nowMs - enqueuedAtMs + this.runTimes.of(bucketKey).usualMs(rows)
   }
 
   /**
@@ -209,14 +209,6 @@ export class Estimator {
   }
 }
 
-/** How long runs of so many rows take, in milliseconds. */
-export interface SizeRunTimes {
-  /** What one takes at present. */
-  presentMs(rows: number): number
-  /** What 99 of 100 stay below. */
-  p99Ms(rows: number): number
-}
-
 /** Runs of one size that say what is usual for it. */
 const sizeWindow = 25
 /** How many of them the expectation counts for with which a size starts. */
@@ -229,6 +221,8 @@ const paceWindow = 9
 const fewRuns = 5
 /** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
 const paceThreshold = 1.25
+/** A pace that lasts for so many runs is the usual one. For a slower one they are more: it would refuse requests when it is over. */
+const [fasterRuns, slowerRuns] = [100, 1000]
 /** Measurements are outdated when nothing has run for this many times the duration of a run. */
 export const outdatedTimes = 20
 /** Shapes whose runs are remembered; those longest without a run go first. */
@@ -242,11 +236,13 @@ const maxBuckets = 128
  * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
  * by how much the last runs of any size differed from what is usual says for all sizes how fast things go at present
  * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
+ * A pace that lasts becomes the usual one of all sizes: else nothing would keep both from drifting, one up and the other down.
  */
 export class RunTimes {
   /** How far admission trusts them. */
   readonly safetyFactor = new SafetyFactor()
   readonly #buckets = new Map<string, BucketRuns>()
+  readonly #none = new BucketRuns()
   #lastKey: string | null = null
   #last: BucketRuns | null = null
 
@@ -268,63 +264,32 @@ export class RunTimes {
     this.#last!.observe(rows, ms, nowMs)
   }
 
-  #of(bucketKey: string): BucketRuns | undefined {
-    return bucketKey === this.#lastKey ? this.#last! : this.#buckets.get(bucketKey)
-  }
-
   /** Whether any run of this bucket has been seen. */
   knows(bucketKey: string): boolean {
     return this.#buckets.has(bucketKey)
   }
 
-  /** Those of one bucket; `null` when no run of it has been seen. */
-  of(bucketKey: string): SizeRunTimes | null {
-    return this.#of(bucketKey) ?? null
-  }
-
-  /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
-  usualMs(bucketKey: string, rows: number): number {
-    return this.#of(bucketKey)?.usualMs(rows) ?? 0
-  }
-
-  /**
-   * The least time of a run of so many rows, in milliseconds: 0 if only a few runs or outdated ones are known. For fewer rows than were
-   * ever run it is in proportion. A refused request runs nothing, so a wrong guess would never be corrected.
-   *
-   * @param batchRows rows of the batch that it would be part of.
-   */
-  leastMs(bucketKey: string, rows: number, nowMs: number, batchRows = rows): number {
-    return this.#of(bucketKey)?.leastMs(rows, nowMs, batchRows) ?? 0
-  }
-
-  /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
-  presentMs(bucketKey: string, rows: number): number {
-    return this.#of(bucketKey)?.presentMs(rows) ?? 0
-  }
-
-  /**
-   * What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen.
-   *
-   * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
-   */
-  p99Ms(bucketKey: string, rows: number, keepsTarget = false): number {
-    return this.#of(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
+  /** Those of one bucket; all times are 0 when no run of it has been seen. */
+  of(bucketKey: string): BucketRuns {
+    return bucketKey === this.#lastKey ? this.#last! : (this.#buckets.get(bucketKey) ?? this.#none)
   }
 }
 
-/** Runs of one bucket. */
-class BucketRuns implements SizeRunTimes {
+/** How long runs of one bucket take, in milliseconds. */
+export class BucketRuns {
   readonly #bySize = new Map<number, SizeRuns>()
   #lastRows = -1
   #last: SizeRuns | undefined
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
-  #lastAtMs = 0
+  #lastAtMs = -Infinity
   /** The rows that were asked about last since a run, and what was said. */
   #usualRows = -1
   #usualMs = 0
   readonly #spread = new Spread()
   readonly #lastRatios = new Recent(paceWindow)
+  /** Runs in a row at another pace than the usual one. */
+  #pacedRuns = 0
 
   observe(rows: number, ms: number, nowMs: number): void {
     const sizes = this.#sizes
@@ -338,24 +303,47 @@ class BucketRuns implements SizeRunTimes {
     this.#spread.add(ms, usualMs)
     this.#lastRatios.add(usualMs > 0 ? ms / usualMs : 1)
     this.#lastAtMs = nowMs
+    this.#pacedRuns = pace === 1 ? 0 : this.#pacedRuns + 1
+    if (this.#pacedRuns >= (pace < 1 ? fasterRuns : slowerRuns)) this.#keepPace(pace, usualMs)
   }
 
+  /** What is known of all sizes is from now on in proportion to this pace. */
+  #keepPace(pace: number, usualMs: number): void {
+    for (const runs of this.#bySize.values()) runs.transform(pace)
+    this.#lastRatios.transform(1 / pace)
+    this.#spread.keepPace(pace, usualMs)
+    this.#usualRows = -1
+  }
+
+  /** What a run of so many rows takes at present. */
   presentMs(rows: number): number {
     return this.usualMs(rows) * this.#pace()
   }
 
+  /**
+   * What 99 of 100 runs of so many rows stay below.
+   *
+   * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
+   */
   p99Ms(rows: number, keepsTarget = false): number {
     return this.#spread.p99Ms(this.usualMs(rows), keepsTarget)
   }
 
-  leastMs(rows: number, nowMs: number, batchRows: number): number {
+  /**
+   * The least time of a run of so many rows: 0 if only a few runs or outdated ones are known. For fewer rows than were ever run it is in
+   * proportion. A refused request runs nothing, so a wrong guess would never be corrected.
+   *
+   * @param batchRows rows of the batch that it would be part of.
+   */
+  leastMs(rows: number, nowMs: number, batchRows = rows): number {
     const [smallest = 0] = this.#sizes
-    const usualMs = this.usualMs(rows)
+    const usualMs = this.usualMs(rows) * Math.min(1, this.#pace())
     if (nowMs - this.#lastAtMs > outdatedTimes * usualMs) return 0
     if (this.#ofSize(this.#sizes.findLast((size) => size <= rows) ?? smallest)!.isHardlyKnown) return 0
     return usualMs * Math.min(1, Math.max(rows, batchRows) / smallest)
   }
 
+  /** What a run of so many rows usually takes, slow times left out. */
   usualMs(rows: number): number {
     if (rows === this.#usualRows) return this.#usualMs
     this.#usualMs = this.#findUsualMs(rows)
@@ -502,6 +490,12 @@ export class Spread {
     this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
   }
 
+  /** From now on `pace` times as long is usual; `usualMs` is what was usual for the size that is run. */
+  keepPace(pace: number, usualMs: number): void {
+    this.#ratios.transform(1 / pace)
+    this.#delays.transform(1 / Math.sqrt(pace), ((1 - pace) * Math.sqrt(usualMs)) / Math.sqrt(pace))
+  }
+
   /**
    * What 99 of 100 stay below that usually take `usualMs`.
    *
@@ -550,6 +544,12 @@ export class Recent {
     }
     ring[next] = value
     this.#next = next + 1 === ring.length ? 0 : next + 1
+  }
+
+  /** Multiplies all by `factor`, which is positive, and adds `term`: their order stays. */
+  transform(factor: number, term = 0): void {
+    for (const values of [this.#ring, this.#sorted, this.#replaced])
+      for (let at = 0; at < values.length; at++) values[at] = values[at]! * factor + term
   }
 
   /** Nearest-rank quantile. */

@@ -3,7 +3,7 @@ import { type Bucket, Buckets, fullBatchRows } from './buckets.ts'
 import { Expiries } from './expiries.ts'
 import { expiresAtMs, type InferRequest, type QueueExit } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import type { RunTimes, SizeRunTimes } from './estimates.ts'
+import type { RunTimes, BucketRuns } from './estimates.ts'
 import type { BatchLimits, BatchReason } from '../options/batching.ts'
 
 /** What a queue asks of its owner. */
@@ -159,7 +159,7 @@ export class RequestQueue<E extends InferRequest> {
   ): boolean {
     return (
       deadlineAtMs !== null &&
-      startMs + (this.#runTimes?.leastMs(bucketKey, rows, nowMs, batchRows) ?? 0) > deadlineAtMs
+      startMs + (this.#runTimes?.of(bucketKey).leastMs(rows, nowMs, batchRows) ?? 0) > deadlineAtMs
     )
   }
 
@@ -242,7 +242,7 @@ export class RequestQueue<E extends InferRequest> {
         continue
       const ahead = !idle && this.#buckets.isFull(bucket)
       const front = bucket.next()
-      const runTimes = this.#runTimes?.of(bucket.key) ?? null
+      const runTimes = this.#runTimes?.knows(bucket.key) ? this.#runTimes.of(bucket.key) : null
       const decision = decide(front, bucket.limits, {
         nowMs,
         idle: !ahead,
@@ -361,7 +361,7 @@ export class RequestQueue<E extends InferRequest> {
     if (entries.length > requests) entries.length = requests
     bucket.removeNext(entries)
     bucket.servedAtMs = nowMs
-    this.#buckets.setPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
+    this.#buckets.setPatience(this.#runTimes?.of(bucket.key).presentMs(bucket.fullRows) ?? 0)
     for (const entry of entries) {
       this.#leftBucket(entry)
       if (ahead) {
@@ -452,7 +452,7 @@ export interface Moment {
   /** True when nothing more will arrive. */
   readonly draining: boolean
   /** `null` when they are not known. */
-  readonly runTimes: SizeRunTimes | null
+  readonly runTimes: BucketRuns | null
   /** Why the front ends although more requests wait: by cost or by rows. Left out, or `null`, where it has all, or too many. */
   readonly closedBy?: BatchReason | null
 }

@@ -62,7 +62,7 @@ export interface ScheduledModel {
 /** Of the rows that wait or run, one run on the worker has at most this share: answers and the calls that follow from them are to overlap with it. */
 const workerShare = 2 / 3
 /** After so many batches a size is tried again that took too long: something else may have held it up. */
-const triedEvery = 64
+const triedEvery = 512
 /** The largest load seen counts for so much less with each batch on the worker, as loads become smaller. */
 const keptLoad = 0.999
 /** Calls of one turn of the event loop that share a reading of the clock: calls without any limit of time ... */
@@ -369,12 +369,12 @@ export class Scheduler implements QueueOwner<InferRequest> {
     if (isAllowed && most >= 2 * defaultMaxBatchSize) {
       // A size is estimated from the one in use, in proportion to rows, and by its own last runs. As these may be long ago and may have been
       // held up, now and then they do not count.
-      const { runTimes } = this.times
+      const times = this.times.runTimes.of('')
       const usedRows = this.#queue.mostRows || defaultMaxBatchSize
-      const rowMs = runTimes.presentMs('', usedRows) / usedRows || Infinity
+      const rowMs = times.presentMs(usedRows) / usedRows || Infinity
       const isTry = this.#formed % triedEvery === triedEvery - 1
       for (let next = 2 * defaultMaxBatchSize; next <= most && next * rowMs <= mostMs; next *= 2)
-        if (isTry || runTimes.presentMs('', next) <= mostMs) rows = next
+        if (isTry || times.presentMs(next) <= mostMs) rows = next
     }
     this.#queue.joinUpTo((this.times.rowsOfShortRuns = rows))
   }

@@ -20,7 +20,7 @@ import { seen } from './seen.ts'
 describe('RunTimes', () => {
   it('knows nothing of a bucket that was not run', () => {
     const runTimes = seen({ 1: 5 })
-    expect([runTimes.knows(''), runTimes.knows('other'), runTimes.p99Ms('other', 1)]).toEqual([
+    expect([runTimes.knows(''), runTimes.knows('other'), runTimes.of('other').p99Ms(1)]).toEqual([
       true,
       false,
       0,
@@ -29,53 +29,102 @@ describe('RunTimes', () => {
 
   it('lies between measured sizes, and above the largest grows in proportion', () => {
     const runTimes = seen({ 2: 10, 6: 20 })
-    expect([1, 2, 3, 4, 6, 12].map((rows) => runTimes.usualMs('', rows))).toEqual([10, 10, 12.5, 15, 20, 40])
+    expect([1, 2, 3, 4, 6, 12].map((rows) => runTimes.of('').usualMs(rows))).toEqual([
+      10, 10, 12.5, 15, 20, 40,
+    ])
   })
 
   it('is not led astray by one run, and takes the 99th of a hundred for the spread', () => {
     const runTimes = seen({ 4: 10 }, 99)
     runTimes.observe('', 4, 500)
-    expect([runTimes.usualMs('', 4), runTimes.presentMs('', 4), runTimes.p99Ms('', 4)]).toEqual([10, 10, 10])
+    expect([runTimes.of('').usualMs(4), runTimes.of('').presentMs(4), runTimes.of('').p99Ms(4)]).toEqual([
+      10, 10, 10,
+    ])
     runTimes.observe('', 4, 500)
-    expect(runTimes.p99Ms('', 4)).toBe(500)
+    expect(runTimes.of('').p99Ms(4)).toBe(500)
   })
 
   it('is not led astray by the first runs, which are slow: by few nobody can tell a pace', () => {
     const runTimes = new RunTimes()
     for (const ms of [313, 31, 61, 14]) runTimes.observe('', 1, ms)
-    expect([1, 32].map((rows) => runTimes.presentMs('', rows))).toEqual([14, 32 * 14])
-    expect(runTimes.p99Ms('', 32)).toBe(32 * 14)
+    expect([1, 32].map((rows) => runTimes.of('').presentMs(rows))).toEqual([14, 32 * 14])
+    expect(runTimes.of('').p99Ms(32)).toBe(32 * 14)
     runTimes.observe('', 2, 480) // the first of its size
-    expect([2, 32].map((rows) => runTimes.presentMs('', rows))).toEqual([28, 32 * 14])
+    expect([2, 32].map((rows) => runTimes.of('').presentMs(rows))).toEqual([28, 32 * 14])
     for (const ms of [26, 25, 24, 27]) runTimes.observe('', 2, ms)
-    expect(runTimes.presentMs('', 32)).toBe(16 * 26)
+    expect(runTimes.of('').presentMs(32)).toBe(16 * 26)
   })
 
   it('takes what came between a short run for no longer between a long one, and the longest of few for none of a hundred', () => {
     const runTimes = seen({ 1: 4, 25: 100 })
     for (const ms of [44, 24, 24]) runTimes.observe('', 1, ms)
-    expect(runTimes.p99Ms('', 1)).toBe(24)
-    expect(runTimes.p99Ms('', 25)).toBe(100 + (20 / 2) * 10)
+    expect(runTimes.of('').p99Ms(1)).toBe(24)
+    expect(runTimes.of('').p99Ms(25)).toBe(100 + (20 / 2) * 10)
   })
 
   it('takes a slow time for one of all sizes, and forgets it', () => {
     const runTimes = seen({ 1: 10, 8: 40 })
     for (let run = 0; run < 9; run++) runTimes.observe('', 1, 30)
-    expect([runTimes.usualMs('', 8), runTimes.presentMs('', 8)]).toEqual([40, 120])
+    expect([runTimes.of('').usualMs(8), runTimes.of('').presentMs(8)]).toEqual([40, 120])
     for (let run = 0; run < 9; run++) runTimes.observe('', 1, 10)
-    expect(runTimes.presentMs('', 8)).toBe(40)
+    expect(runTimes.of('').presentMs(8)).toBe(40)
+  })
+
+  it('takes a pace that lasts for the usual one of all sizes: a faster one after 100 runs, a slower one after 1000', () => {
+    const runTimes = seen({ 1: 10, 8: 40 })
+    const run = (runs: number, ms: number) => {
+      for (let left = runs; left > 0; left--) runTimes.observe('', 1, ms)
+      return [1, 8].map((rows) => [runTimes.of('').usualMs(rows), runTimes.of('').presentMs(rows)])
+    }
+    const all = (...values: number[]) => values.map((value) => expect.closeTo(value, 6) as number)
+    expect(run(100, 5)).toEqual([all(10, 5), all(40, 20)])
+    expect(run(10, 5)).toEqual([all(5, 5), all(20, 20)])
+    expect(run(1000, 15)).toEqual([all(5, 15), all(20, 60)])
+    expect(run(10, 15)).toEqual([all(15, 15), all(60, 60)])
+  })
+
+  it('knows how far runs spread as well when another pace has become usual', () => {
+    const [faster, known] = [seen({ 4: 10 }), seen({ 4: 5 })]
+    for (let run = 0; run < 110; run++) {
+      const ms = run % 10 === 9 ? 7 : 5
+      faster.observe('', 4, ms)
+      known.observe('', 4, ms)
+    }
+    expect(faster.of('').usualMs(4)).toBeCloseTo(known.of('').usualMs(4))
+    for (const isProportional of [false, true])
+      expect(faster.of('').p99Ms(4, isProportional)).toBeCloseTo(known.of('').p99Ms(4, isProportional), 1)
+  })
+
+  it('does not drift, however long runs are faster or slower than those that it saw first', () => {
+    for (const seed of [1, 2, 3]) {
+      const random = mulberry32(seed)
+      const runTimes = new RunTimes()
+      for (let run = 0; run < 30_000; run++) {
+        const noise = 0.5 + (random() + random() + random()) / 3
+        runTimes.observe('', 128, (run < 2000 ? 2 : run < 16_000 ? 1 : 3) * noise)
+        if (run % 1000 === 999 && run > 4000 && (run < 16_000 || run > 18_000))
+          expect(Math.abs(Math.log(runTimes.of('').usualMs(128) / (run < 16_000 ? 1 : 3)))).toBeLessThan(0.3)
+      }
+    }
+  })
+
+  it('has a least time that falls with the pace', () => {
+    const runTimes = seen({ 4: 10 })
+    for (let run = 0; run < 9; run++) runTimes.observe('', 4, 5, 1000)
+    expect([runTimes.of('').usualMs(4), runTimes.of('').leastMs(4, 1000)]).toEqual([10, 5])
   })
 
   it('has a least time of 0 after fewer than five runs, or when the last one is long ago', () => {
     const runTimes = new RunTimes()
-    const least = (rows: number, nowMs = 0, batchRows = rows) => runTimes.leastMs('', rows, nowMs, batchRows)
+    const least = (rows: number, nowMs = 0, batchRows = rows) =>
+      runTimes.of('').leastMs(rows, nowMs, batchRows)
     runTimes.observe('', 16, 600) // the first, while much else began
     expect([least(16), least(32), least(1)]).toEqual([0, 0, 0])
     for (let run = 0; run < 4; run++) runTimes.observe('', 16, 320, 1000)
     expect([least(16, 1000), least(32, 1000)]).toEqual([320, 640])
     expect([least(1, 1000), least(1, 1000, 8), least(1, 1000, 99)]).toEqual([20, 160, 320])
     expect([least(16, 1000 + 20 * 320), least(16, 1001 + 20 * 320)]).toEqual([320, 0])
-    expect(runTimes.usualMs('', 16)).toBe(320)
+    expect(runTimes.of('').usualMs(16)).toBe(320)
   })
 
   it('remembers a bounded number of buckets', () => {
@@ -90,7 +139,7 @@ describe('RunTimes', () => {
       runTimes.observe('hot', 1, 5)
       runTimes.observe(String(other), 1, 9)
     }
-    expect([runTimes.usualMs('hot', 1), runTimes.knows('0')]).toEqual([5, false])
+    expect([runTimes.of('hot').usualMs(1), runTimes.knows('0')]).toEqual([5, false])
   })
 })
 

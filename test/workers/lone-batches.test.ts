@@ -121,7 +121,7 @@ describe('a request of a model with two instances', () => {
     const { model, alone } = await twoInstances()
     for (let run = 0; run < 40; run++) await alone((allCores) => (allCores ? 4 : 7))
     const { bucketKey } = model.send(1).request
-    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 1)).toBe(7)
+    expect(model.scheduler.times.runTimes.of(bucketKey).usualMs(1)).toBe(7)
   })
 
   it('has all cores still when one instance is left', async () => {
@@ -209,7 +209,7 @@ describe('a small model whose instances have all cores', () => {
     expect(await run(8, () => 1)).toBe(false)
     expect(await run(8, () => 40)).toBe(true)
     const { bucketKey } = model.send(1).request
-    expect(model.scheduler.times.runTimes.usualMs(bucketKey, 8)).toBe(1)
+    expect(model.scheduler.times.runTimes.of(bucketKey).usualMs(8)).toBe(1)
   })
 
   it('tries one thread with no batch in which a request has a deadline, but with the first one after those', async () => {

@@ -242,7 +242,7 @@ export class TargetQueue extends EngineQueue {
   }
 
   override expectedMs(rows: number, bucketKey: string): number {
-    return this.#runTimes.presentMs(bucketKey, rows)
+    return this.#runTimes.of(bucketKey).presentMs(rows)
   }
 
   override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
@@ -265,7 +265,7 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const { maxBatchSize, targetMs } = settings
   for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
     for (let run = 0; run < calibrationRuns; run++) runTimes.observe(calibratedKey, rows, calibrationMs(rows))
-    if (rows === maxBatchSize || runTimes.usualMs(calibratedKey, rows) > targetMs) return runTimes
+    if (rows === maxBatchSize || runTimes.of(calibratedKey).usualMs(rows) > targetMs) return runTimes
   }
 }
 
