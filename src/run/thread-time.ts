@@ -390,11 +390,10 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/**
- * Where all batches are run here, the time before each run counts for the stretch as well: answers are given then, and requests
- * come. A longer pause than so many times the run counts as that, as the event loop may have had a turn in it.
- */
-const mostBeforeRun = 2
+/** With the answers and requests before it a run is expected to take so many times what the last one of its model took. */
+const timesLastRun = 3
+/** After a pause the last step counts for so much less, as it is not known whether the next one will be like it. */
+const keptStep = 0.97
 
 /**
  * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here
@@ -423,9 +422,12 @@ export class InlineBudget {
   #atMs: number
   readonly #onNextTurn: (then: () => void) => void
   readonly #freeCoresMs: () => number
-  /** What this thread did since the event loop had its turn, and until when that is counted. */
+  /** How long this thread has been busy since the event loop had its turn: to the end of the last run. 0 where it ran nothing since. */
   #stretchMs = -0
-  #countedToMs: number
+  /** The last step: from the end of one run to the end of the next. */
+  #stepMs = -0
+  #endedAtMs = -0
+  #turnedAtMs: number
   #awaitsTurn = false
   #readAtMs = 0
   #readCpuMs = 0
@@ -450,7 +452,7 @@ export class InlineBudget {
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
     this.#freeCoresMs = freeCoresMs
-    this.#atMs = this.#countedToMs = clock.nowMs()
+    this.#atMs = this.#turnedAtMs = clock.nowMs()
     this.#read(this.#atMs)
   }
 
@@ -478,18 +480,20 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn for every {@link stretchMs} of them, even if there is credit left. It is requested when half of that is used up, or when the next
-   * run might exceed it.
+   * turn for every {@link stretchMs}, even if there is credit left. It is requested at once, so that it tells this stretch from the next.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    const beforeMs = runPlace.present === 'here' ? Math.max(0, nowMs - tookMs - this.#countedToMs) : 0
-    this.#stretchMs += tookMs + Math.min(beforeMs, mostBeforeRun * tookMs)
-    this.#countedToMs = nowMs
-    if (this.#stretchMs >= stretchMs / 2 || this.#mayExceed(tookMs)) this.#askForTurn()
+    const isFirst = this.#stretchMs === 0
+    this.#stepMs = isFirst
+      ? Math.min(keptStep * this.#stepMs, nowMs - this.#turnedAtMs)
+      : nowMs - this.#endedAtMs
+    this.#stretchMs += isFirst ? Math.max(tookMs, this.#stepMs) : this.#stepMs
+    this.#endedAtMs = nowMs
+    this.#askForTurn()
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
-    const isFirst = runPlace.elsewhereUntilMs === -Infinity
-    const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
+    const isFirstLong = runPlace.elsewhereUntilMs === -Infinity
+    const heldMs = isFirstLong ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
     runPlace.elsewhereUntilMs = nowMs + heldMs
   }
 
@@ -511,14 +515,16 @@ export class InlineBudget {
 
   /**
    * Whether the event loop is to have its turn before the next run of a source, as that might exceed {@link stretchMs}: not where nothing ran
-   * since the last turn, nor where the allowed share of the time is used up. After the turn `then` is called.
+   * since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used up. After the turn
+   * `then` is called.
    *
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
   awaitsTurn(lastMs: number, then: () => void): boolean {
-    if (this.#stretchMs === 0 || !this.#mayExceed(lastMs) || !this.#hasCredit()) return false
+    const stepMs = Math.max(timesLastRun * lastMs, this.#stepMs)
+    if (this.#stretchMs === 0 || this.#stretchMs + stepMs < stretchMs) return false
+    if (lastMs > this.#maxMs || !this.#hasCredit()) return false
     this.#resumed.add(then)
-    this.#askForTurn()
     return true
   }
 
@@ -528,15 +534,10 @@ export class InlineBudget {
     return this.#creditMs > 0
   }
 
-  /** Whether a run, with the answers and requests before it, might exceed the stretch. */
-  #mayExceed(runMs: number): boolean {
-    return this.#stretchMs + (1 + mostBeforeRun) * runMs >= stretchMs
-  }
-
   readonly #turned = (): void => {
     this.#awaitsTurn = false
     this.#stretchMs = 0
-    this.#countedToMs = this.#clock.nowMs()
+    this.#turnedAtMs = this.#clock.nowMs()
     const [next] = this.#resumed
     if (next === undefined) return
     this.#resumed.delete(next)

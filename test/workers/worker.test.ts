@@ -203,40 +203,43 @@ describe('a worker', () => {
     ])
   })
 
-  it('waits for a turn of the event loop before a run of a model that runs here throughout, and hands nothing over', async () => {
-    const done: string[] = []
-    const turns: (() => void)[] = []
-    const clock = new FakeClock(1000)
-    const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
-      turns.push(then),
-    )
-    const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.07, endMs: 1000.07, inline: true }
-    const { events, worker } = bench({
-      executor: {
-        submit: () => void done.push('on its thread'),
-        runHere: (slotId) => {
-          done.push(`${slotId} here`)
-          clock.advanceBy(0.07)
-          events[0]!.finished(slotId, times, null, null)
-          return true
+  it.each(['here', null] as const)(
+    'waits for a turn of the event loop before a run that may be inline, and hands nothing over: place %s',
+    async (present) => {
+      const done: string[] = []
+      const turns: (() => void)[] = []
+      const clock = new FakeClock(1000)
+      const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
+        turns.push(then),
+      )
+      const times = { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.07, endMs: 1000.07, inline: true }
+      const { events, worker } = bench({
+        executor: {
+          submit: () => void done.push('on its thread'),
+          runHere: (slotId) => {
+            done.push(`${slotId} here`)
+            clock.advanceBy(0.07)
+            events[0]!.finished(slotId, times, null, null)
+            return true
+          },
         },
-      },
-      inline: budget,
-    })
-    const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.07, preparedAtMs: 1000 + slotId }))
-    const source = instance({
-      hasWaiting: true,
-      runPlace: Object.assign(new RunPlace(), { present: 'here' as const, leave: () => {} }),
-      nextBatch: () => batches.shift() ?? null,
-    })
-    worker.join(source)
-    await worker.start()
-    worker.offer(source)
-    expect(done).toEqual(['0 here'])
-    worker.dispatch()
-    expect(done).toEqual(['0 here'])
-    clock.advanceBy(1)
-    turns.shift()!()
-    expect(done).toEqual(['0 here', '1 here'])
-  })
+        inline: budget,
+      })
+      const batches = [0, 1].map((slotId) => batch({ slotId, runMs: 0.07, preparedAtMs: 1000 + slotId }))
+      const source = instance({
+        hasWaiting: true,
+        runPlace: Object.assign(new RunPlace(), { present, leave: () => {} }),
+        nextBatch: () => batches.shift() ?? null,
+      })
+      worker.join(source)
+      await worker.start()
+      worker.offer(source)
+      expect(done).toEqual(['0 here'])
+      worker.dispatch()
+      expect(done).toEqual(['0 here'])
+      clock.advanceBy(1)
+      turns.shift()!()
+      expect(done).toEqual(['0 here', '1 here'])
+    },
+  )
 })
