@@ -247,8 +247,8 @@ const clearShare = 0.9
 const leastBusyShare = 0.2
 /** Rows that take less are not run in halves: this thread needs longer to answer them, so the worker helps more by running all of them. */
 const leastHalvedRowMs = 0.001
-/** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half, a third more. */
-const leastGains = { all: 1.03, halves: 1.15 } as const
+/** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half a third more, which is to be worth it. */
+const leastGains = { all: 1.03, halves: 1.3 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
  * as long each time. Another one counts when it comes twice in a row.

@@ -51,7 +51,7 @@ const only = (ways: Way[]): Way[] => [...new Set(ways)]
 describe('a loaded model', () => {
   it.each<[string, Record<Way, number>, Way]>([
     ['in halves, where that gives more', { here: 300, 'in halves': 500, elsewhere: 900 }, 'in halves'],
-    ['as a whole, where halves gain little', { here: 300, 'in halves': 340, elsewhere: 900 }, 'here'],
+    ['as a whole, where halves gain little', { here: 300, 'in halves': 385, elsewhere: 900 }, 'here'],
     ['as a whole, where the worker comes late', { here: 300, 'in halves': 150, elsewhere: 900 }, 'here'],
   ])('runs batches %s, and never on the worker', (_, rate, expected) => {
     const { run } = loaded(rate)
