@@ -247,7 +247,7 @@ const clearShare = 0.9
 const leastBusyShare = 0.2
 /** Rows that take less are not run in halves: this thread needs longer to answer them, so the worker helps more by running all of them. */
 const leastHalvedRowMs = 0.001
-/** What help has to gain, as two threads take more processor time for a run; where one waits for the other's half a third more, which is to be worth it. */
+/** What help has to gain, as two threads take more processor time for a request: in halves, where they wait for each other, a third more. */
 const leastGains = { all: 1.03, halves: 1.3 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
@@ -390,10 +390,8 @@ export class RunPlace {
 /** What runs batches here or elsewhere. */
 type PlacedSource = Pick<ModelInstance, 'runPlace'>
 
-/** With the answers and requests before it a run is expected to take so many times what the last one of its model took. */
+/** With its answers and the requests that follow a run is expected to take so many times what the last one of its model took. */
 const timesLastRun = 3
-/** After a pause the last step counts for so much less, as it is not known whether the next one will be like it. */
-const keptStep = 0.97
 
 /**
  * A run that computes for longer, though it was estimated to be short, says that its model's runs may take any time: none is run here
@@ -422,12 +420,9 @@ export class InlineBudget {
   #atMs: number
   readonly #onNextTurn: (then: () => void) => void
   readonly #freeCoresMs: () => number
-  /** How long this thread has been busy since the event loop had its turn: to the end of the last run. 0 where it ran nothing since. */
+  /** From the first run since the event loop had its turn to the end of the last one; 0 where nothing ran since. */
   #stretchMs = -0
-  /** The last step: from the end of one run to the end of the next. */
-  #stepMs = -0
   #endedAtMs = -0
-  #turnedAtMs: number
   #awaitsTurn = false
   #readAtMs = 0
   #readCpuMs = 0
@@ -452,7 +447,7 @@ export class InlineBudget {
     this.#cpuMs = cpuMs
     this.#onNextTurn = onNextTurn
     this.#freeCoresMs = freeCoresMs
-    this.#atMs = this.#turnedAtMs = clock.nowMs()
+    this.#atMs = clock.nowMs()
     this.#read(this.#atMs)
   }
 
@@ -480,20 +475,16 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn for every {@link stretchMs}, even if there is credit left. It is requested at once, so that it tells this stretch from the next.
+   * turn for every {@link stretchMs}, even if there is credit left. It is asked for with the first run: when it comes, the stretch is over.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    const isFirst = this.#stretchMs === 0
-    this.#stepMs = isFirst
-      ? Math.min(keptStep * this.#stepMs, nowMs - this.#turnedAtMs)
-      : nowMs - this.#endedAtMs
-    this.#stretchMs += isFirst ? Math.max(tookMs, this.#stepMs) : this.#stepMs
+    this.#stretchMs += this.#stretchMs === 0 ? tookMs : nowMs - this.#endedAtMs
     this.#endedAtMs = nowMs
     this.#askForTurn()
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
-    const isFirstLong = runPlace.elsewhereUntilMs === -Infinity
-    const heldMs = isFirstLong ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
+    const isFirst = runPlace.elsewhereUntilMs === -Infinity
+    const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
     runPlace.elsewhereUntilMs = nowMs + heldMs
   }
 
@@ -521,9 +512,11 @@ export class InlineBudget {
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
   awaitsTurn(lastMs: number, then: () => void): boolean {
-    const stepMs = Math.max(timesLastRun * lastMs, this.#stepMs)
-    if (this.#stretchMs === 0 || this.#stretchMs + stepMs < stretchMs) return false
-    if (lastMs > this.#maxMs || !this.#hasCredit()) return false
+    if (this.#stretchMs === 0 || lastMs > this.#maxMs) return false
+    const nowMs = this.#clock.nowMs()
+    const passedMs = nowMs - this.#endedAtMs // answers and requests; what follows the run is expected to take as long
+    const stepMs = Math.max(timesLastRun * lastMs, 2 * passedMs + lastMs)
+    if (this.#stretchMs + stepMs < stretchMs || !this.#hasCredit(nowMs)) return false
     this.#resumed.add(then)
     return true
   }
@@ -537,7 +530,6 @@ export class InlineBudget {
   readonly #turned = (): void => {
     this.#awaitsTurn = false
     this.#stretchMs = 0
-    this.#turnedAtMs = this.#clock.nowMs()
     const [next] = this.#resumed
     if (next === undefined) return
     this.#resumed.delete(next)

@@ -288,7 +288,7 @@ export class BucketRuns {
   #usualMs = 0
   readonly #spread = new Spread()
   readonly #lastRatios = new Recent(paceWindow)
-  /** Runs in a row at another pace than the usual one. */
+  /** Runs in a row at a slower pace than the usual one; negative for a faster one. */
   #pacedRuns = 0
 
   observe(rows: number, ms: number, nowMs: number): void {
@@ -303,8 +303,10 @@ export class BucketRuns {
     this.#spread.add(ms, usualMs)
     this.#lastRatios.add(usualMs > 0 ? ms / usualMs : 1)
     this.#lastAtMs = nowMs
-    this.#pacedRuns = pace === 1 ? 0 : this.#pacedRuns + 1
-    if (this.#pacedRuns >= (pace < 1 ? fasterRuns : slowerRuns)) this.#keepPace(pace, usualMs)
+    const paced = this.#pacedRuns
+    this.#pacedRuns = pace < 1 ? Math.min(0, paced) - 1 : pace > 1 ? Math.max(0, paced) + 1 : 0
+    const lasts = this.#pacedRuns <= -fasterRuns || this.#pacedRuns >= slowerRuns
+    if (lasts && pace > 0) this.#keepPace(pace, usualMs) // 0 where a clock is coarse
   }
 
   /** What is known of all sizes is from now on in proportion to this pace. */
@@ -312,7 +314,6 @@ export class BucketRuns {
     for (const runs of this.#bySize.values()) runs.transform(pace)
     this.#lastRatios.transform(1 / pace)
     this.#spread.keepPace(pace, usualMs)
-    this.#usualRows = -1
   }
 
   /** What a run of so many rows takes at present. */
@@ -509,7 +510,7 @@ export class Spread {
     const inProportionMs = usualMs * this.#ratios.quantile(q)
     return isProportional
       ? inProportionMs
-      : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
+      : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * Math.max(0, this.#delays.quantile(q)))
   }
 }
 

@@ -3,7 +3,7 @@ import { type Bucket, Buckets, fullBatchRows } from './buckets.ts'
 import { Expiries } from './expiries.ts'
 import { expiresAtMs, type InferRequest, type QueueExit } from '../request/infer-request.ts'
 import type { BatchSizer } from './batch-sizer.ts'
-import type { RunTimes, BucketRuns } from './estimates.ts'
+import type { BucketRuns, RunTimes } from './estimates.ts'
 import type { BatchLimits, BatchReason } from '../options/batching.ts'
 
 /** What a queue asks of its owner. */

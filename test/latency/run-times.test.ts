@@ -108,6 +108,42 @@ describe('RunTimes', () => {
     }
   })
 
+  it('counts slower and faster runs apart: a slow time does not make the faster one after it usual at once', () => {
+    const runTimes = seen({ 1: 10 })
+    for (let run = 0; run < 500; run++) runTimes.observe('', 1, 20)
+    for (let run = 0; run < 90; run++) runTimes.observe('', 1, 5)
+    expect(runTimes.of('').usualMs(1)).toBe(10)
+    for (let run = 0; run < 20; run++) runTimes.observe('', 1, 5)
+    expect(runTimes.of('').usualMs(1)).toBeCloseTo(5, 6)
+  })
+
+  it('knows no p99 below what runs take in proportion, or below 0, where the size that was run last is far larger', () => {
+    const runTimes = seen({ 1: 0.01, 256: 10 })
+    for (let run = 0; run < 1008; run++) runTimes.observe('', 1, 0.03)
+    runTimes.observe('', 256, 30)
+    for (let run = 0; run < 9; run++) {
+      expect(runTimes.of('').p99Ms(1)).toBeGreaterThan(0.009)
+      runTimes.observe('', 1, 0.03)
+    }
+  })
+
+  it('recovers from runs that a coarse clock says took no time', () => {
+    const runTimes = seen({ 1: 1 })
+    for (const ms of [0, 1]) for (let run = 0; run < 300; run++) runTimes.observe('', 1, ms)
+    expect([runTimes.of('').usualMs(1), runTimes.of('').presentMs(1)]).toEqual([1, 1])
+  })
+
+  it('says 0 of a bucket that was not run, at any time', () => {
+    const times = new RunTimes().of('x')
+    expect([times.leastMs(1, 0), times.usualMs(1), times.presentMs(1), times.p99Ms(1)]).toEqual([0, 0, 0, 0])
+  })
+
+  it('has a least time that does not grow with a slow pace: else its end would never be noticed', () => {
+    const runTimes = seen({ 4: 10 })
+    for (let run = 0; run < 9; run++) runTimes.observe('', 4, 30, 1000)
+    expect([runTimes.of('').presentMs(4), runTimes.of('').leastMs(4, 1000)]).toEqual([30, 10])
+  })
+
   it('has a least time that falls with the pace', () => {
     const runTimes = seen({ 4: 10 })
     for (let run = 0; run < 9; run++) runTimes.observe('', 4, 5, 1000)

@@ -138,33 +138,32 @@ it.each(['here', null] as const)(
       turns.shift()!()
       return runs
     }
-    expect([0, 0.03, 0.05, 100].map(runsAfter)).toEqual([13, 6, 4, 2])
+    expect([0, 0.03, 0.05, 100].map(runsAfter)).toEqual([13, 6, 5, 2])
   },
 )
 
-it('waits for a turn before a short run if a step takes long: requests and answers count more than the run', () => {
-  const { own, time, turn } = withTurns()
-  source.runPlace.present = null
-  const steps = () => {
-    for (let runs = 0; ; runs++) {
-      if (own.awaitsTurn(0.005, () => {})) return runs
-      time.now += 0.17
-      own.spent(0.005, source)
+it.each([
+  [0.13, 1],
+  [0.1, 2],
+  [0.021, 9],
+])(
+  'counts answers and requests: after the turn a run comes first, then %f ms of them, with as much expected of the next run',
+  (betweenMs, runsOfStretch) => {
+    const { own, time, turn } = withTurns()
+    const steps = () => {
+      for (let runs = 0; ; runs++) {
+        if (own.awaitsTurn(0.005, () => {})) return runs
+        time.now += 0.005
+        own.spent(0.005, source)
+        time.now += betweenMs
+      }
     }
-  }
-  expect(steps()).toBe(2) // it is not known what brought the first
-  turn()
-  expect(steps()).toBe(1)
-  turn()
-  time.now += 1000 // a pause
-  const stepsAfterTurns = Array.from({ length: 20 }, () => {
-    const runs = steps()
-    turn()
-    return runs
-  })
-  expect(stepsAfterTurns).toContain(2) // it is tried whether steps have become shorter
-  expect(stepsAfterTurns.filter((runs) => runs === 1).length).toBeGreaterThan(15)
-})
+    for (let stretch = 0; stretch < 5; stretch++) {
+      expect(steps()).toBe(runsOfStretch)
+      turn()
+    }
+  },
+)
 
 it('awaits no turn for a run that is too long for this thread', () => {
   const { own, run } = withTurns()

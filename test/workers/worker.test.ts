@@ -242,4 +242,24 @@ describe('a worker', () => {
       expect(done).toEqual(['0 here', '1 here'])
     },
   )
+
+  it('waits for no turn before a run of a model that the worker runs throughout', async () => {
+    const done: string[] = []
+    const budget = new InlineBudget(new FakeClock(1000), { maxUs: 1200, loopShare: 1 })
+    vi.spyOn(budget, 'awaitsTurn').mockReturnValue(true)
+    const { worker } = bench({
+      executor: { submit: (slotId) => void done.push(`${slotId} on its thread`) },
+      inline: budget,
+    })
+    const batches = [batch({ slotId: 0, runMs: 0.07 })]
+    const source = instance({
+      hasWaiting: true,
+      runPlace: Object.assign(new RunPlace(), { present: 'elsewhere' as const }),
+      nextBatch: () => batches.shift() ?? null,
+    })
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(done).toEqual(['0 on its thread'])
+  })
 })
