@@ -475,7 +475,7 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn for every {@link stretchMs}, even if there is credit left. It is asked for with the first run: when it comes, the stretch is over.
+   * turn every {@link stretchMs}, even if there is credit left. A stretch begins with a run, which asks for the turn, and ends with that turn.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs

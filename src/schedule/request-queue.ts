@@ -36,12 +36,11 @@ export class RequestQueue<E extends InferRequest> {
   readonly #expiries = new Expiries<E>()
   /** The only timer. */
   readonly #alarm: Alarm
-  /** Requests that wait in buckets, in no batch; their number is set here alone. */
-  unsent = 0
-  /** Their rows. */
+  /** Requests in the buckets, and their rows. */
+  #inBuckets = 0
   #rows = 0
-  /** Requests that wait in prefetched batches; their number is set here alone. */
-  prefetched = 0
+  /** Requests in prefetched batches. */
+  #ahead = 0
   /** Requests that may not be sent yet: they are in no bucket. */
   readonly #held = new Set<E>()
   #holding: boolean
@@ -70,7 +69,17 @@ export class RequestQueue<E extends InferRequest> {
 
   /** Requests waiting, those in prefetched batches included. */
   get count(): number {
-    return this.unsent + this.prefetched + this.#held.size
+    return this.#inBuckets + this.#ahead + this.#held.size
+  }
+
+  /** Whether any wait in a prefetched batch. */
+  get hasAhead(): boolean {
+    return this.#ahead > 0
+  }
+
+  /** Whether any wait that are in no batch. */
+  get hasUnsent(): boolean {
+    return this.#inBuckets > 0
   }
 
   /** When the request came that has waited longest of those in no batch; `Infinity` for none. */
@@ -219,7 +228,7 @@ export class RequestQueue<E extends InferRequest> {
    * @param startsInMs when a busy instance will be able to start it.
    */
   take(idle: boolean, startsInMs = 0): FormedBatch<E> | null {
-    if (this.unsent === 0 || this.#holding) return null
+    if (this.#inBuckets === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
     if (this.#expiries.size > 0) this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
@@ -284,9 +293,9 @@ export class RequestQueue<E extends InferRequest> {
     const wasFull = this.#buckets.isFull(bucket)
     entry.level.rows += entry.rows
     this.#rows += entry.rows
-    this.unsent++
+    this.#inBuckets++
     this.#buckets.put(bucket, entry, where)
-    if (this.#holding && this.unsent >= this.#holdUntilQueued) this.#holding = false
+    if (this.#holding && this.#inBuckets >= this.#holdUntilQueued) this.#holding = false
     return !wasFull && this.#buckets.isReady(bucket)
   }
 
@@ -301,13 +310,13 @@ export class RequestQueue<E extends InferRequest> {
   /** A request is part of a prefetched batch no more. */
   #aheadNoMore(entry: E): void {
     entry.ahead = false
-    this.prefetched--
+    this.#ahead--
   }
 
   #leftBucket({ level, rows }: E): void {
     level.rows -= rows
     this.#rows -= rows
-    this.unsent--
+    this.#inBuckets--
   }
 
   #clearAlarmIfEmpty(): void {
@@ -357,12 +366,12 @@ export class RequestQueue<E extends InferRequest> {
       this.#leftBucket(entry)
       if (ahead) {
         entry.ahead = true
-        this.prefetched++
+        this.#ahead++
       } else this.#waitsNoMore(entry)
     }
     this.#buckets.place(bucket)
     this.#clearAlarmIfEmpty()
-    return { entries, takenAtMs: nowMs, reason: reason === 'idle' && this.unsent > 0 ? 'bucket' : reason }
+    return { entries, takenAtMs: nowMs, reason: reason === 'idle' && this.#inBuckets > 0 ? 'bucket' : reason }
   }
 
   #expire(nowMs: number): void {

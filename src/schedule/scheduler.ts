@@ -237,7 +237,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
   /** A request waits to be sent; `full` when its bucket has become full by it. */
   #accepted(request: InferRequest, full: boolean, nowMs?: number): void {
     this.#update()
-    if (this.#queue.prefetched > 0 && this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
+    if (this.#queue.hasAhead && this.instances.isOvertakenBy(request)) this.instances.revokePrefetched()
     // A full batch starts at once; otherwise calls of the same turn may still join.
     if (full) this.instances.offer()
     else this.instances.offerSoon(nowMs)
@@ -430,7 +430,7 @@ export class Scheduler implements QueueOwner<InferRequest> {
 
   /** Whether requests wait that are not on their way. */
   get hasWaiting(): boolean {
-    return this.#queue.unsent > 0 || this.#retries.count > 0
+    return this.#queue.hasUnsent || this.#retries.count > 0
   }
 
   /** Whether what goes first is to be on its worker alone. */

@@ -126,7 +126,7 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   }
 
   get waiting(): number {
-    return this.queue.unsent > 0 ? this.queue.count : 0
+    return this.queue.hasUnsent ? this.queue.count : 0
   }
 
   override get hasFull(): boolean {
