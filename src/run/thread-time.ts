@@ -420,8 +420,9 @@ export class InlineBudget {
   #atMs: number
   readonly #onNextTurn: (then: () => void) => void
   readonly #freeCoresMs: () => number
-  /** From the first run since the event loop had its turn to the end of the last one; 0 where nothing ran since. */
-  #stretchMs = -0
+  /** When the first run since the event loop had its turn began, or answers of the worker; `Infinity` where nothing did. */
+  #beganAtMs = Infinity
+  /** The end of the last of these runs, or when the worker's last answers came. */
   #endedAtMs = -0
   #awaitsTurn = false
   #readAtMs = 0
@@ -457,7 +458,7 @@ export class InlineBudget {
    */
   allows(runMs: number, { runPlace }: PlacedSource, moreWaits = false, nowMs = this.#clock.nowMs()): boolean {
     if (runMs <= 0 || runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return false
-    if (!this.#hasCredit(nowMs) || this.#stretchMs >= stretchMs) return false
+    if (!this.#hasCredit(nowMs) || this.#endedAtMs - this.#beganAtMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
     return runMs <= (moreWaits && runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs)
   }
@@ -475,17 +476,23 @@ export class InlineBudget {
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn every {@link stretchMs}, even if there is credit left. A stretch begins with a run, which asks for the turn, and ends with that turn.
+   * turn every {@link stretchMs}, even if there is credit left. A stretch begins with the first run, or answers of the worker, and ends with the
+   * turn that is asked for then.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    this.#stretchMs += this.#stretchMs === 0 ? tookMs : nowMs - this.#endedAtMs
-    this.#endedAtMs = nowMs
-    this.#askForTurn()
+    this.keeps(nowMs, nowMs - tookMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
     runPlace.elsewhereUntilMs = nowMs + heldMs
+  }
+
+  /** Something keeps this thread: a run that began at `fromMs` and is over, or answers of the worker that begin now. */
+  keeps(nowMs: number, fromMs = nowMs): void {
+    if (this.#beganAtMs === Infinity) this.#beganAtMs = fromMs
+    this.#endedAtMs = nowMs
+    this.#askForTurn()
   }
 
   /**
@@ -506,17 +513,17 @@ export class InlineBudget {
 
   /**
    * Whether the event loop is to have its turn before the next run of a source, as that might exceed {@link stretchMs}: not where nothing ran
-   * since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used up. After the turn
+   * or was answered since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used up. After the turn
    * `then` is called.
    *
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
   awaitsTurn(lastMs: number, then: () => void): boolean {
-    if (this.#stretchMs === 0 || lastMs > this.#maxMs) return false
+    if (this.#beganAtMs === Infinity || lastMs > this.#maxMs) return false
     const nowMs = this.#clock.nowMs()
     const passedMs = nowMs - this.#endedAtMs // answers and requests; what follows the run is expected to take as long
     const stepMs = Math.max(timesLastRun * lastMs, 2 * passedMs + lastMs)
-    if (this.#stretchMs + stepMs < stretchMs || !this.#hasCredit(nowMs)) return false
+    if (this.#endedAtMs - this.#beganAtMs + stepMs < stretchMs || !this.#hasCredit(nowMs)) return false
     this.#resumed.add(then)
     return true
   }
@@ -529,7 +536,7 @@ export class InlineBudget {
 
   readonly #turned = (): void => {
     this.#awaitsTurn = false
-    this.#stretchMs = 0
+    this.#beganAtMs = Infinity
     const [next] = this.#resumed
     if (next === undefined) return
     this.#resumed.delete(next)

@@ -420,6 +420,19 @@ it('expects of a run what the last one of its own model took', () => {
   expect(turns.length).toBe(1)
 })
 
+it.each([
+  [0.09, false],
+  [0.11, true],
+])('counts answers of the worker for the run after them: %f ms', (answersMs, awaits) => {
+  const { own, time, turns, turn } = withTurns()
+  own.keeps(time.now)
+  expect(turns.length).toBe(1)
+  time.now += answersMs
+  expect(own.awaitsTurn(0.05, () => {})).toBe(awaits)
+  turn()
+  expect(own.awaitsTurn(0.05, () => {})).toBe(false)
+})
+
 it('does not count the turn itself for the run after it', () => {
   const { run, runsOf, time, turn } = withTurns()
   run(0.3)

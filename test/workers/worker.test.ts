@@ -243,6 +243,47 @@ describe('a worker', () => {
     },
   )
 
+  it('waits for a turn of the event loop after answers of the worker', async () => {
+    const done: string[] = []
+    const turns: (() => void)[] = []
+    const clock = new FakeClock(1000)
+    const budget = new InlineBudget(clock, { maxUs: 1200, loopShare: 1 }, undefined, (then) =>
+      turns.push(then),
+    )
+    const { events, worker } = bench({
+      executor: {
+        submit: (slotId) => void done.push(`${slotId} on its thread`),
+        runHere: (slotId) => Boolean(done.push(`${slotId} here`)),
+      },
+      inline: budget,
+    })
+    const next = (slotId: number) =>
+      batch({ slotId, runMs: 0.07, preparedAtMs: 1000 + slotId, elsewhere: slotId === 0 })
+    const batches = [next(0)]
+    const source: ModelInstance = instance({
+      hasWaiting: true,
+      nextBatch: () => batches.shift() ?? null,
+      finished() {
+        clock.advanceBy(0.2)
+        batches.push(next(1))
+        worker.offer(source)
+      },
+    })
+    worker.join(source)
+    await worker.start()
+    worker.offer(source)
+    expect(done).toEqual(['0 on its thread'])
+    events[0]!.finished(
+      0,
+      { startMs: 1000, inferStartMs: 1000, inferEndMs: 1000.07, endMs: 1000.07 },
+      null,
+      null,
+    )
+    expect(done).toEqual(['0 on its thread'])
+    turns.shift()!()
+    expect(done).toEqual(['0 on its thread', '1 here'])
+  })
+
   it('waits for no turn before a run of a model that the worker runs throughout', async () => {
     const done: string[] = []
     const budget = new InlineBudget(new FakeClock(1000), { maxUs: 1200, loopShare: 1 })

@@ -1,4 +1,4 @@
-import { nextTurn, stretchMs, systemClock } from '../../../base/clock.ts'
+import { nextFreeTurn, nextTurn, stretchMs, systemClock } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
   NativeBinding,
@@ -400,7 +400,7 @@ export class CompletionHub {
     if (nowMs - this.#awaitedSinceMs > stretchMs) return // the turn brings it; until something is taken, there is no further wake
     if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
       this.#awaitedSinceMs = nowMs
-      nextTurn(this.#onTurn)
+      nextFreeTurn(this.#onTurn)
     }
     this.#bring()
   }
