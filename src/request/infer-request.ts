@@ -81,22 +81,11 @@ export class InferRequest {
   /** How many requests had come to its queue before it. */
   came = 0
   enqueuedAtMs = 0
-  // Not Infinity: an object of its own would be made to hold that number, for each request.
-  /** When its answer is of no use any more; `null` for never. */
-  deadlineAtMs: number | null = null
-  /** When the request gives up waiting; `null` for never. */
-  timeoutAtMs: number | null = null
-  /** Where it is watched for its expiry, beside others (with holes where some have left); `null` when it is not. */
-  expirySlot: { entries: (InferRequest | null)[]; live: number } | null = null
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
   /** Which answer is wanted. */
   readonly wanted: AnswerOptions
-  /** Notified of its end: its turn, its observation, or both; `null` for none. */
-  follower: RequestFollower | null = null
-  /** Notified of its runs; `null` unless the request is observed. */
-  observation: RequestObservation | null = null
   settled = false
   /** Whether it settles the promise of a call to `infer()`, whose caller is to be seen in the stack of a time-out. */
   isCall = false
@@ -107,6 +96,17 @@ export class InferRequest {
 
   // On the prototype:
 
+  // Not Infinity: an object of its own would be made to hold that number.
+  /** When its answer is of no use any more; `null` for never. */
+  declare deadlineAtMs: number | null
+  /** When the request gives up waiting; `null` for never. */
+  declare timeoutAtMs: number | null
+  /** Notified of its end: its turn, its observation, or both; `null` for none. */
+  declare follower: RequestFollower | null
+  /** Notified of its runs; `null` unless the request is observed. */
+  declare observation: RequestObservation | null
+  /** Where it is watched for its expiry, beside others (with holes where some have left); `null` when it is not. */
+  declare expirySlot: { entries: (InferRequest | null)[]; live: number } | null
   /** Its place in {@link expirySlot}. */
   declare expiryIndex: number
   /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
@@ -162,6 +162,11 @@ export class InferRequest {
 
   static {
     Object.assign(InferRequest.prototype, {
+      deadlineAtMs: null,
+      timeoutAtMs: null,
+      follower: null,
+      observation: null,
+      expirySlot: null,
       expiryIndex: 0,
       delayed: false,
       held: false,
