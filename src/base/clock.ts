@@ -35,10 +35,7 @@ export const stretchMs = 0.25
  */
 export function nextFreeTurn(then: () => void, clock: Pick<Clock, 'nowMs'> = systemClock): void {
   const askedAtMs = clock.nowMs()
-  nextTurn(() => {
-    if (clock.nowMs() - askedAtMs > stretchMs) nextTurn(then)
-    else then()
-  })
+  nextTurn(() => (clock.nowMs() - askedAtMs > stretchMs ? nextTurn(then) : then()))
 }
 
 /** One timer for many times: it rings at the earliest requested time. */

@@ -2,7 +2,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { withRegularFile } from '../base/files.ts'
 import { InferenceError } from '../errors.ts'
-import { bitsOfType, nameOfType, typeNumbers } from '../tensor/tensor.ts'
+import { bitsOfType, nameOfType, typeNumbers } from '../tensor/elements.ts'
 import { FileWindow } from './file-window.ts'
 import { otherFormat, tellingBytes } from './other-format.ts'
 import {

@@ -67,8 +67,6 @@ export class FeedParser {
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
   readonly #plain: PlainFeeds | null
-  /** To be copied: {@link notRead} for each input. */
-  readonly #places: readonly unknown[]
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
   /** The keys of the buckets of which that is true; `null` for all. */
@@ -111,7 +109,6 @@ export class FeedParser {
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
     this.#plain = takesAsGiven ? PlainFeeds.of(metadata) : null
-    this.#places = this.#inputs.map(() => notRead)
     this.#lengths = metadata.inputs.flatMap(({ shape }, input) =>
       [...shape.keys()]
         .filter((axis) => typeof shape[axis] === 'string' && axis !== this.#axes[input])
@@ -134,10 +131,9 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      const values = this.#places.slice() // of their length at once: what is pushed to gets room for many
       const plain = filled === null ? this.plain : null
-      const parsed = plain === null ? null : plain.parse(feeds, values)
-      return parsed ?? this.#parse(this.#values(feeds, filled, values), split, filled)
+      const parsed = plain === null ? this.#inputs.map(() => notRead) : plain.parse(feeds)
+      return Array.isArray(parsed) ? this.#parse(this.#values(feeds, filled, parsed), split, filled) : parsed
     } catch (error) {
       throw this.#unreadable(error)
     }
@@ -371,6 +367,8 @@ const hasOwn = Object.prototype.hasOwnProperty // in a loop over names V8 knows 
 export class PlainFeeds {
   readonly #inputs: readonly PlainInput[]
   readonly #maxBatchSize: number
+  /** To be copied: {@link notRead} for each input. */
+  readonly #notRead: readonly unknown[]
 
   private constructor({ inputs, maxBatchSize }: ModelMetadata) {
     const isBatched = maxBatchSize > 0
@@ -381,6 +379,7 @@ export class PlainFeeds {
       rowElements: elementCount((isBatched ? shape.slice(1) : shape) as number[]),
     }))
     this.#maxBatchSize = maxBatchSize
+    this.#notRead = inputs.map(() => notRead)
   }
 
   /** `null` for a model of whose inputs more is to be looked at: shapes that are not fixed, say, or float16, which newer Node shows as numbers. */
@@ -406,29 +405,30 @@ export class PlainFeeds {
   }
 
   /**
-   * Reads feeds that are as they should be; `null` where anything is to be looked at closely.
-   *
-   * @param values room for one value of each input. It then has those that were read, as an object may give others when it is
-   * read again.
+   * Reads feeds that are as they should be. Where anything is to be looked at closely, returns what was read of each input, which may give
+   * another value the next time, and {@link notRead} for the others.
    */
-  parse(feeds: unknown, values: unknown[]): ParsedFeeds | null {
+  parse(feeds: unknown): ParsedFeeds | unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
-      return null
+      return this.#notRead.slice()
     const inputs = this.#inputs
+    let value: unknown = notRead
+    const values = inputs.length === 1 ? null : this.#notRead.slice() // in place of `value`
     let data: unknown[] | null = null
     let given = 0
     let rows = 0
     // In a loop over the names of an object V8 reads the value of each without a search.
     for (const name in feeds) {
       const index = inputs[given]?.name === name ? given : inputs.findIndex((input) => input.name === name)
-      if (index === -1 || !hasOwn.call(feeds, name)) return null
-      const value = (values[index] = readOnce((feeds as Record<string, unknown>)[name]))
-      data ??= inputs.length === 1 ? [value] : values.slice()
+      if (index === -1 || !hasOwn.call(feeds, name)) return values ?? [value]
+      value = readOnce((feeds as Record<string, unknown>)[name])
+      data ??= values === null ? [value] : values.slice()
+      if (values !== null) values[index] = value
       const own = rows === -1 ? 0 : this.#read(inputs[index]!, value, data, index)
       rows = own === 0 || (given > 0 && own !== rows) ? -1 : own
       given++
     }
-    if (rows < 1 || given < inputs.length) return null
+    if (rows < 1 || given < inputs.length) return values ?? [value]
     return { rows, bucketKey: '', whole: false, data: data as TensorData[], dims: null }
   }
 

@@ -22,11 +22,8 @@ import {
 export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
 
 /** When the queue must look at a request again, whatever else happens; `Infinity` for never. */
-export function expiresAtMs({
-  timeoutAtMs,
-  deadlineAtMs,
-}: Pick<InferRequest, 'timeoutAtMs' | 'deadlineAtMs'>): number {
-  return Math.min(timeoutAtMs ?? Infinity, deadlineAtMs ?? Infinity)
+export function expiresAtMs(request: Pick<InferRequest, 'timeoutAtMs' | 'deadlineAtMs'>): number {
+  return Math.min(request.timeoutAtMs ?? Infinity, request.deadlineAtMs ?? Infinity)
 }
 
 /** Checked inputs of one request, in the order of the model's inputs. */
@@ -53,10 +50,6 @@ export type Filled = Readonly<Record<string, TensorLike>>
 
 /** The mask that wants every output. */
 const allOutputs = -1
-
-function outputMask(outputs: readonly number[]): number {
-  return outputs.reduce((mask, index) => (index > 30 ? mask : mask | (1 << index)), 0)
-}
 
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
@@ -190,10 +183,11 @@ export class InferRequest {
     return this.wanted.outputs
   }
 
-  /** The same as bits, for the union over a batch; see {@link outputMask}. */
+  /** The same as bits, for the union over a batch; without those past the 31st. */
   get outputMask(): number {
     const { outputs } = this.wanted
-    return outputs === null ? allOutputs : outputMask(outputs)
+    if (outputs === null) return allOutputs
+    return outputs.reduce((mask, index) => (index > 30 ? mask : mask | (1 << index)), 0)
   }
 
   get requestId(): string | undefined {

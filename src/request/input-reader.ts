@@ -2,7 +2,6 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { shownShape, type TensorMetadata } from '../tensor/metadata.ts'
 import {
   elementCount,
-  firstNonFinite,
   isEmptied,
   isOnCpu,
   isPacked,
@@ -14,6 +13,7 @@ import {
   type TensorData,
   type TensorLike,
 } from '../tensor/tensor.ts'
+import { firstNonFinite } from '../tensor/values.ts'
 import { arrayName, imageHint, rowsHint, shownDims } from './feed-words.ts'
 
 /** What a request gave for one input. Each property was read once, as an object may give another value the next time. */

@@ -164,10 +164,6 @@ export class FairShare<T> {
     return this.#activeWeight
   }
 
-  get size(): number {
-    return this.#shares.size
-  }
-
   join(source: T, weight = 1): void {
     this.#shares.set(source, {
       source,

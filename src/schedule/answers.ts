@@ -238,7 +238,7 @@ function liesByRow(
   { packs, outputAxes, outputViews }: RunLayout,
   requests: readonly InferRequest[],
 ): boolean {
-  if (maxBatchSize === 0 || packs) return false
+  if (maxBatchSize === 0 || packs || outputs.length === 0) return false
   for (let index = 0; index < outputs.length; index++)
     if (outputAxes[index] !== 0 || !outputViews[index]) return false
   for (const { outputs: wanted, turn, isStep, whole } of requests)
@@ -253,23 +253,22 @@ function scatterRows(
   requests: readonly InferRequest[],
 ): AnyOutputs[] {
   const results: AnyOutputs[] = []
-  let row = 0
-  for (let member = 0; member < requests.length; member++) {
-    const { rows } = requests[member]!
-    const result: AnyOutputs = {}
-    for (let index = 0; index < outputs.length; index++) {
-      const { name, type } = outputs[index]!
-      const elements = layout.outputRowElements[index]!
-      const data = copyOf(layout.outputViews[index] as Float32Array, row * elements, (row + rows) * elements)
-      const dims = layout.outputs[index]!.dims.slice()
+  for (let index = 0; index < outputs.length; index++) {
+    const { name, type } = outputs[index]!
+    const view = layout.outputViews[index] as Float32Array
+    const rowElements = layout.outputRowElements[index]!
+    const batchDims = layout.outputs[index]!.dims
+    let at = 0
+    for (let member = 0; member < requests.length; member++) {
+      const { rows } = requests[member]!
+      const dims = batchDims.slice()
       dims[0] = rows
-      const tensor = makeTensor(type as ElementType, data, dims)
+      const tensor = makeTensor(type as ElementType, copyOf(view, at, (at += rows * rowElements)), dims)
+      const result = (results[member] ??= {})
       // Here and not in `putValue`, as V8 keeps the names seen at each place in code: with one model and output it is one.
       if (name === '__proto__') putValue<OutputValue>(result, name, tensor)
       else result[name] = tensor
     }
-    results.push(result)
-    row += rows
   }
   return results
 }

@@ -2,6 +2,7 @@ import {
   copyOf,
   elementCount,
   isPacked,
+  layouts,
   storageLength,
   storageOf,
   type ElementType,
@@ -158,4 +159,27 @@ export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
     tensors.map((tensor) => ({ data: mailedElements(tensor), count: elementCount(tensor.dims) })),
   )
   return mailed(type, joinedDims, joined)
+}
+
+/** The number of each type in `TensorProto.DataType`. */
+export const typeNumbers = Object.fromEntries([
+  ['string', 8],
+  ...Object.entries(layouts).map(([type, [, number]]) => [type, number]),
+]) as Readonly<Record<ElementType, number>>
+
+/** All types by their number in `TensorProto.DataType`: first those that occur in files but not in requests. */
+const typesByNumber = new Map<number, readonly [name: string, bits: number]>([
+  [0, ['undefined', 0]], [14, ['complex64', 64]], [15, ['complex128', 128]], [23, ['float4e2m1', 4]],
+  [24, ['float8e8m0', 8]], [25, ['uint2', 2]], [26, ['int2', 2]], [typeNumbers.string, ['string', 0]],
+  ...Object.entries(layouts).map(([name, [, number, bits]]) => [number, [name, bits]] as const),
+]) // prettier-ignore
+
+/** The name of a type of `TensorProto.DataType`. */
+export function nameOfType(number: number): string {
+  return typesByNumber.get(number)?.[0] ?? `element type ${number}`
+}
+
+/** Bits of an element of a type of `TensorProto.DataType`; 0 for strings, and for unknown types. */
+export function bitsOfType(number: number): number {
+  return typesByNumber.get(number)?.[1] ?? 0
 }

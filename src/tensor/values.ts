@@ -1,7 +1,7 @@
+import { isNonFinite, isSmallFloat } from './small-floats.ts'
 import { cutElements, joinTensors, mailed, mailedElements } from './elements.ts'
 import {
   elementCount,
-  firstNonFinite,
   isElementType,
   isPacked,
   makeTensor,
@@ -164,6 +164,17 @@ export function valueTypeOf(name: string): ValueType | null {
   }
   const [, key, value] = /^map\((string|int64), (\w+)\)$/.exec(name) ?? []
   return isElementType(value) ? { kind: 'map', key: key as KeyType, value } : null
+}
+
+/** Index of the first NaN or infinity in floating-point data; -1 for none. */
+export function firstNonFinite(type: ElementType, data: TensorData | readonly string[]): number {
+  if (isSmallFloat(type)) return (data as Uint16Array).findIndex((bits) => isNonFinite(type, bits))
+  if (type !== 'float32' && type !== 'float64') return -1
+  const numbers = data as Float32Array
+  // x - x is 0 for a finite x and NaN otherwise; one look at a sum is enough for data without any.
+  let sum = 0
+  for (let index = 0; index < numbers.length; index++) sum += numbers[index]! - numbers[index]!
+  return sum === 0 ? -1 : numbers.findIndex((value) => !Number.isFinite(value))
 }
 
 /** Whether NaN or infinity is anywhere in a value. */

@@ -107,6 +107,19 @@ describe('tensors of onnxruntime-common', () => {
     expect(reads).toBe(1)
   })
 
+  it('are read once of one input as well, beside a name that is not read', () => {
+    let reads = 0
+    const feeds = {
+      get i0() {
+        reads++
+        return given(2, 2)
+      },
+      other: undefined,
+    }
+    expect(new FeedParser(metadataOf([{}])).parse(feeds)).toMatchObject({ rows: 2, data: [given(2, 2).data] })
+    expect(reads).toBe(1)
+  })
+
   it('are refused under other names, and as properties that are not their own', () => {
     const parser = new FeedParser(metadataOf([{}]))
     const own = { i0: given(1, 2) }
@@ -152,7 +165,7 @@ describe('tensors of onnxruntime-common', () => {
       },
     })
     const plain = PlainFeeds.of(metadataOf([{}]))!
-    expect(plain.parse({ i0: watched }, [undefined])).toMatchObject({ rows: 2, data: [data] })
+    expect(plain.parse({ i0: watched })).toMatchObject({ rows: 2, data: [data] })
     expect(reads).toEqual(['location', 'type', 'dims', 'data'])
   })
 

@@ -89,7 +89,7 @@ describe('FairShare', () => {
     share.join('a')
     share.part('a')
     share.part('a')
-    expect(share.size).toBe(0)
+    expect([share.activate('a'), share.next()]).toEqual([false, null])
   })
 })
 

@@ -1,6 +1,6 @@
 import type { FunctionOfGraph, FunctionOptions } from '../../options/function-config.ts'
 import { invalidArgument } from '../../errors.ts'
-import { typeNumbers } from '../../tensor/tensor.ts'
+import { typeNumbers } from '../../tensor/elements.ts'
 
 /** One row of class scores. */
 type Scores<Name extends string> = readonly [

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor, Env } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../tensor/metadata.ts'
-import { nameOfType } from '../../tensor/tensor.ts'
+import { nameOfType } from '../../tensor/elements.ts'
 import { isSince } from '../../base/platform.ts'
 
 /**

@@ -159,7 +159,7 @@ export class SimulatedInstances {
     for (const queue of this.#pending) turns.activate(queue.model)
     for (let turn = turns.next(); turn !== null; turn = turns.next()) {
       const { source: model, lastMs } = turn
-      if (!idle && turns.size > 1 && lastMs > handAheadBelowMs) return false
+      if (!idle && this.queues.length > 1 && lastMs > handAheadBelowMs) return false
       const queue = this.queues[model]!
       if (idle && this.#all.length > 1) this.#revoke(model)
       const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
