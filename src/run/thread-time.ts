@@ -242,9 +242,9 @@ const clearShare = 0.9
 /** Where a batch is under way for less of the time there is little load, and the way does not matter. */
 const leastBusyShare = 0.2
 /** Rows that take less are not run in halves: this thread needs longer to answer them, so the worker helps more by running all of them. */
-const leastHalvedRowMs = 0.001
-/** What help has to gain, as two threads take more processor time for a request: in halves, where they wait for each other, a third more. */
-const leastGains = { all: 1.03, halves: 1.3 } as const
+const leastHalvedRowMs = 0.003
+/** What help has to gain, as two threads take more processor time for a request: a fifth more, and in halves, where they wait for each other, a third. */
+const leastGains = { all: 1.15, halves: 1.3 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
  * as long each time. Another one counts when it comes twice in a row.

@@ -34,7 +34,7 @@ function loaded(
   const run = (ms: number, busyShare = 0.9): Way[] => {
     const ways: Way[] = []
     for (const endMs = time.now + ms; time.now < endMs;) {
-      const inHalves = source.runPlace.choosesHalves(of.isPossible, of.isAll, of.rowMs ?? 0.002)
+      const inHalves = source.runPlace.choosesHalves(of.isPossible, of.isAll, of.rowMs ?? 0.004)
       const way = inHalves ? 'in halves' : (source.runPlace.present ?? 'here')
       ways.push(way)
       time.now += 32 / rate[way]
@@ -62,7 +62,7 @@ describe('a loaded model', () => {
   it.each([
     ['batches cannot be halved', { isPossible: false, isAll: true }],
     ['more waits than fits a short run', { isPossible: true, isAll: false }],
-    ['a row takes less than a microsecond', { isPossible: true, isAll: true, rowMs: 0.0009 }],
+    ['a row takes less than three microseconds', { isPossible: true, isAll: true, rowMs: 0.0029 }],
   ])('has the worker run all batches where %s', (_, of) => {
     const { run } = loaded({ here: 300, 'in halves': 900, elsewhere: 500 }, of)
     expect(run(2400)).not.toContain('in halves')
@@ -70,10 +70,10 @@ describe('a loaded model', () => {
   })
 
   it('knows that rows take half as long in halves', () => {
-    const of = { isPossible: true, isAll: true, rowMs: 0.0011 }
+    const of = { isPossible: true, isAll: true, rowMs: 0.0031 }
     const { run } = loaded({ here: 300, 'in halves': 500, elsewhere: 400 }, of)
     run(2400)
-    of.rowMs = 0.00055
+    of.rowMs = 0.00155
     run(9000)
     expect(only(run(300))).toEqual(['in halves'])
   })
