@@ -89,7 +89,6 @@ export class InferRequest {
 
   // On the prototype:
 
-  // Not Infinity: an object of its own would be made to hold that number.
   /** When its answer is of no use any more; `null` for never. */
   declare deadlineAtMs: number | null
   /** When the request gives up waiting; `null` for never. */

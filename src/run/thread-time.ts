@@ -243,7 +243,10 @@ const clearShare = 0.9
 const leastBusyShare = 0.2
 /** Rows that take less are not run in halves: this thread needs longer to answer them, so the worker helps more by running all of them. */
 const leastHalvedRowMs = 0.003
-/** What help has to gain, as two threads take more processor time for a request: a fifth more, and in halves, where they wait for each other, a third. */
+/**
+ * What help has to gain, as two threads take more processor time for a request: a fifth more, and in halves, where they wait for each
+ * other, a third.
+ */
 const leastGains = { all: 1.15, halves: 1.3 } as const
 /**
  * How long a verdict holds. The first three times that it is confirmed it holds no longer, as code is still being compiled; then twice
@@ -509,8 +512,8 @@ export class InlineBudget {
 
   /**
    * Whether the event loop is to have its turn before the next run of a source, as that might exceed {@link stretchMs}: not where nothing ran
-   * or was answered since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used up. After the turn
-   * `then` is called.
+   * or was answered since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used
+   * up. After the turn `then` is called.
    *
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
