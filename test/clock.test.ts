@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { nextFreeTurn, nextTurn, stretchMs } from '../src/base/clock.ts'
+import { freeTurns, nextTurn, stretchMs } from '../src/base/clock.ts'
 import { FakeClock } from './fake-clock.ts'
 
 it.each([
@@ -9,7 +9,7 @@ it.each([
   const clock = new FakeClock(1000)
   const called: string[] = []
   await new Promise<void>((resolve) => {
-    nextFreeTurn(() => called.push('free'), clock)
+    freeTurns(clock)(() => called.push('free'))
     nextTurn(() => {
       called.push('next')
       nextTurn(() => {
@@ -20,4 +20,19 @@ it.each([
     clock.advanceBy(heldMs)
   })
   expect(called).toEqual(expected)
+})
+
+it('waits for no second turn where one late turn follows another', async () => {
+  const clock = new FakeClock(1000)
+  const nextFreeTurn = freeTurns(clock)
+  const turns: number[] = []
+  for (const heldMs of [1, 1, 1, 0, 1]) {
+    const free = new Promise<void>((resolve) => nextFreeTurn(resolve)).then(() => 'free')
+    clock.advanceBy(heldMs)
+    let turn = 0
+    for (let isFree = false; !isFree; turn++)
+      isFree = (await Promise.race([free, new Promise((resolve) => nextTurn(resolve))])) === 'free'
+    turns.push(turn)
+  }
+  expect(turns).toEqual([2, 1, 1, 1, 2])
 })

@@ -30,12 +30,22 @@ export const nextTurn = setImmediate
 export const stretchMs = 0.25
 
 /**
- * As {@link nextTurn}; one turn later if that comes after more than {@link stretchMs}. Something held up the event loop meanwhile, such as
- * answers or a collection of garbage, and timers get their turn only after this one.
+ * Makes a function that calls back in the next turn of the event loop, or in the one after it if the next comes after more than
+ * {@link stretchMs}. What held it up, such as answers or a collection of garbage, held up timers too, which run only after the callbacks of
+ * the first turn. Where one late turn follows another, the application is what takes so long: no second turn is waited for then.
  */
-export function nextFreeTurn(then: () => void, clock: Pick<Clock, 'nowMs'> = systemClock): void {
-  const askedAtMs = clock.nowMs()
-  nextTurn(() => (clock.nowMs() - askedAtMs > stretchMs ? nextTurn(then) : then()))
+export function freeTurns(clock: Pick<Clock, 'nowMs'> = systemClock): (then: () => void) => void {
+  let wasLate = false
+  return (then) => {
+    const askedAtMs = clock.nowMs()
+    nextTurn(() => {
+      const isLate = clock.nowMs() - askedAtMs > stretchMs
+      const again = isLate && !wasLate
+      wasLate = isLate
+      if (again) nextTurn(then)
+      else then()
+    })
+  }
 }
 
 /** One timer for many times: it rings at the earliest requested time. */

@@ -1,4 +1,4 @@
-import { type Clock, nextFreeTurn } from '../base/clock.ts'
+import { type Clock, freeTurns } from '../base/clock.ts'
 import type { ResolvedEngineOptions, StagingOptions } from '../options/engine-options.ts'
 import { freeCoresMs } from '../base/available-resources.ts'
 import { InferenceError } from '../errors.ts'
@@ -91,7 +91,7 @@ function nativeExecutors(
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, nextFreeTurn, freeCoresMs),
+    inline: inline && new InlineBudget(clock, inline, ort.binding.threadCpuMs, freeTurns(), freeCoresMs),
     make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
   }

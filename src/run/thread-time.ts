@@ -512,14 +512,16 @@ export class InlineBudget {
 
   /**
    * Whether the event loop is to have its turn before the next run of a source, as that might exceed {@link stretchMs}: not where nothing ran
-   * or was answered since the last turn, nor for runs that are too long for this thread, nor where the allowed share of the time is used
+   * and no worker answered since the last turn, nor for runs that the worker has anyway, nor where the allowed share of the time is used
    * up. After the turn `then` is called.
    *
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
-  awaitsTurn(lastMs: number, then: () => void): boolean {
-    if (this.#beganAtMs === Infinity || lastMs > this.#maxMs) return false
+  awaitsTurn({ runPlace }: PlacedSource, lastMs: number, then: () => void): boolean {
+    const mostMs = runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs // as others wait
+    if (this.#beganAtMs === Infinity || lastMs > mostMs) return false
     const nowMs = this.#clock.nowMs()
+    if (nowMs < runPlace.elsewhereUntilMs) return false
     const passedMs = nowMs - this.#endedAtMs // answers and requests; what follows the run is expected to take as long
     const stepMs = Math.max(timesLastRun * lastMs, 2 * passedMs + lastMs)
     if (this.#endedAtMs - this.#beganAtMs + stepMs < stretchMs || !this.#hasCredit(nowMs)) return false

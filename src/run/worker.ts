@@ -223,7 +223,8 @@ export class Worker {
     // One batch after the other: where all are run here, what the worker has still comes first.
     const { present } = source.runPlace
     if (present !== 'elsewhere' && source.hasWaiting)
-      if (isEmpty ? this.#inline?.awaitsTurn(share.lastMs, this.#resume) : present === 'here') return false
+      if (isEmpty ? this.#inline?.awaitsTurn(source, share.lastMs, this.#resume) : present === 'here')
+        return false
     if (idle && !isEmpty && source.nextIsAlone) return false
     if (this.#inline !== null) source.chooseRows(this.#inline.shortMs(source), idle)
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null

@@ -120,6 +120,12 @@ describe('tensors of onnxruntime-common', () => {
     expect(reads).toBe(1)
   })
 
+  it('leave nothing to the next ones where they are refused', () => {
+    const parser = new FeedParser(two)
+    expect(() => parser.parse({ i0: given(1, 2), other: 1 })).toThrow('other')
+    expect(() => parser.parse({ i1: given(1, 3) })).toThrow('i0')
+  })
+
   it('are refused under other names, and as properties that are not their own', () => {
     const parser = new FeedParser(metadataOf([{}]))
     const own = { i0: given(1, 2) }

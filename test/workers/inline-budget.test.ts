@@ -152,7 +152,7 @@ it.each([
     const { own, time, turn } = withTurns()
     const steps = () => {
       for (let runs = 0; ; runs++) {
-        if (own.awaitsTurn(0.005, () => {})) return runs
+        if (own.awaitsTurn(source, 0.005, () => {})) return runs
         time.now += 0.005
         own.spent(0.005, source)
         time.now += betweenMs
@@ -168,7 +168,7 @@ it.each([
 it('awaits no turn for a run that is too long for this thread', () => {
   const { own, run } = withTurns()
   run(0.2)
-  expect([0.4, 0.41].map((ms) => own.awaitsTurn(ms, () => {}))).toEqual([true, false])
+  expect([0.4, 0.41].map((ms) => own.awaitsTurn(source, ms, () => {}))).toEqual([true, false])
 })
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
@@ -354,7 +354,7 @@ function withTurns({ loopShare = 1 } = {}) {
   /** Runs until a turn is awaited; returns how many. */
   const runsOf = (ms: number) => {
     let runs = 0
-    for (; runs < 99 && !own.awaitsTurn(ms, () => {}); runs++) run(ms)
+    for (; runs < 99 && !own.awaitsTurn(source, ms, () => {}); runs++) run(ms)
     return runs
   }
   const turn = () => turns.shift()!()
@@ -364,24 +364,24 @@ function withTurns({ loopShare = 1 } = {}) {
 it('goes on with what waits once the event loop has had its turn', () => {
   const { own, run, turns, turn } = withTurns()
   const resume = vi.fn()
-  expect(own.awaitsTurn(0.3, resume)).toBe(false)
+  expect(own.awaitsTurn(source, 0.3, resume)).toBe(false)
   run(0.5)
-  expect([own.awaitsTurn(0.3, resume), own.awaitsTurn(0.3, resume)]).toEqual([true, true])
+  expect([own.awaitsTurn(source, 0.3, resume), own.awaitsTurn(source, 0.3, resume)]).toEqual([true, true])
   expect(turns.length).toBe(1)
   expect(resume).not.toHaveBeenCalled()
   turn()
   expect(resume).toHaveBeenCalledOnce()
-  expect(own.awaitsTurn(0.3, resume)).toBe(false)
+  expect(own.awaitsTurn(source, 0.3, resume)).toBe(false)
 })
 
 it('goes on with what waits for a turn, whatever another one meets in its own', () => {
   const { own, run, turns, turn } = withTurns()
   const resume = vi.fn()
   run(0.5)
-  own.awaitsTurn(0, () => {
+  own.awaitsTurn(source, 0, () => {
     throw new Error('on purpose')
   })
-  own.awaitsTurn(0, resume)
+  own.awaitsTurn(source, 0, resume)
   expect(turns.shift()).toThrow('on purpose')
   turn()
   expect(resume).toHaveBeenCalledOnce()
@@ -409,14 +409,14 @@ it('asks for the turn with the first run, so that it is over when a run comes la
   expect(turns.length).toBe(1)
   time.now += 100
   turn()
-  expect(own.awaitsTurn(0.07, () => {})).toBe(false)
+  expect(own.awaitsTurn(source, 0.07, () => {})).toBe(false)
 })
 
 it('expects of a run what the last one of its own model took', () => {
   const { own, run, turns } = withTurns()
   run(0.03)
-  expect(own.awaitsTurn(0.07, () => {})).toBe(false)
-  expect(own.awaitsTurn(0.08, () => {})).toBe(true)
+  expect(own.awaitsTurn(source, 0.07, () => {})).toBe(false)
+  expect(own.awaitsTurn(source, 0.08, () => {})).toBe(true)
   expect(turns.length).toBe(1)
 })
 
@@ -428,9 +428,23 @@ it.each([
   own.keeps(time.now)
   expect(turns.length).toBe(1)
   time.now += answersMs
-  expect(own.awaitsTurn(0.05, () => {})).toBe(awaits)
+  expect(own.awaitsTurn(source, 0.05, () => {})).toBe(awaits)
   turn()
-  expect(own.awaitsTurn(0.05, () => {})).toBe(false)
+  expect(own.awaitsTurn(source, 0.05, () => {})).toBe(false)
+})
+
+it.each([
+  ['a run took surprisingly long', { elsewhereUntilMs: Infinity }, 0.1],
+  ['it is too long while others wait', { present: null }, 0.21],
+])('awaits no turn for a run that the worker has anyway: %s', (_, place, lastMs) => {
+  const { own, run } = withTurns()
+  run(0.3)
+  expect(
+    own.awaitsTurn({ runPlace: Object.assign(new RunPlace(), { present: 'here' }, place) }, lastMs, () => {}),
+  ).toBe(false)
+  expect(
+    own.awaitsTurn({ runPlace: Object.assign(new RunPlace(), { present: 'here' }) }, lastMs, () => {}),
+  ).toBe(true)
 })
 
 it('does not count the turn itself for the run after it', () => {
@@ -445,10 +459,10 @@ it('does not count the turn itself for the run after it', () => {
 it('awaits no turn once the share of the time is used up: the worker runs those', () => {
   const { own, run, time } = withTurns({ loopShare: 0.1 })
   for (let runs = 0; runs < 3; runs++) run(0.1)
-  expect(own.awaitsTurn(0.1, () => {})).toBe(false)
+  expect(own.awaitsTurn(source, 0.1, () => {})).toBe(false)
   expect(own.allows(0.1, source)).toBe(false)
   time.now += 1
-  expect(own.awaitsTurn(0.1, () => {})).toBe(true)
+  expect(own.awaitsTurn(source, 0.1, () => {})).toBe(true)
 })
 
 it('gives each that waits for a turn a stretch of its own, one after the other', () => {
@@ -456,7 +470,7 @@ it('gives each that waits for a turn a stretch of its own, one after the other',
   const served: number[] = []
   for (const worker of [0, 1, 2]) {
     const dispatch = (): void => {
-      while (served.length < 99 && !own.awaitsTurn(0.06, dispatch)) {
+      while (served.length < 99 && !own.awaitsTurn(source, 0.06, dispatch)) {
         served.push(worker)
         run(0.06)
       }

@@ -1,4 +1,4 @@
-import { nextFreeTurn, nextTurn, stretchMs, systemClock } from '../../../base/clock.ts'
+import { freeTurns, nextTurn, stretchMs, systemClock } from '../../../base/clock.ts'
 import type { OpenOptions } from '../../../options/session-options.ts'
 import type {
   NativeBinding,
@@ -340,6 +340,7 @@ export class CompletionHub {
   /** The addon's clock minus `performance.now`. */
   readonly #offsetMs: number
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0, inline: false }
+  readonly #nextFreeTurn = freeTurns()
   #draining = false
   #again = false
   /** When the event loop last had a turn that was asked for here. */
@@ -400,7 +401,7 @@ export class CompletionHub {
     if (nowMs - this.#awaitedSinceMs > stretchMs) return // the turn brings it; until something is taken, there is no further wake
     if (this.#awaitedSinceMs === Infinity && nowMs - this.#turnAtMs > stretchMs / 2) {
       this.#awaitedSinceMs = nowMs
-      nextFreeTurn(this.#onTurn)
+      this.#nextFreeTurn(this.#onTurn)
     }
     this.#bring()
   }
