@@ -412,8 +412,8 @@ export class PlainFeeds {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds))
       return this.#notRead.slice()
     const inputs = this.#inputs
-    let value: unknown = notRead
-    const values = inputs.length === 1 ? null : this.#notRead.slice() // in place of `value`
+    let value: unknown = notRead // what was read of a model's only input; of several inputs it is in `values`
+    const values = inputs.length === 1 ? null : this.#notRead.slice()
     let data: unknown[] | null = null
     let given = 0
     let rows = 0

@@ -459,7 +459,7 @@ export class InlineBudget {
     if (runMs <= 0 || runPlace.present === 'elsewhere' || nowMs < runPlace.elsewhereUntilMs) return false
     if (!this.#hasCredit(nowMs) || this.#endedAtMs - this.#beganAtMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
-    return runMs <= (moreWaits && runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs)
+    return runMs <= (moreWaits ? this.#mostMs(runPlace) : this.#maxMs)
   }
 
   /**
@@ -468,27 +468,27 @@ export class InlineBudget {
    */
   shortMs({ runPlace, mayBePlaced }: PlacedSource & Pick<ModelInstance, 'mayBePlaced'>): number {
     if (!mayBePlaced || runPlace.elsewhereUntilMs > -Infinity) return 0
-    return runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs
+    return this.#mostMs(runPlace)
   }
 
   /**
    * Charges a run that was allowed.
    *
    * Answers bring new requests. If their batches ran at once, timers and connections would never get their turn. So the event loop has a
-   * turn every {@link stretchMs}, even if there is credit left. A stretch begins with the first run, or answers of the worker, and ends with the
-   * turn that is asked for then.
+   * turn every {@link stretchMs}, even if there is credit left. A stretch begins with a run or with
+   * answers of the worker, which ask for the next turn. It ends when that turn comes.
    */
   spent(tookMs: number, { runPlace }: PlacedSource, nowMs = this.#clock.nowMs()): void {
     this.#creditMs -= tookMs
-    this.keeps(nowMs, nowMs - tookMs)
+    this.occupies(nowMs, nowMs - tookMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs, nowMs) <= surprisingMs) return
     const isFirst = runPlace.elsewhereUntilMs === -Infinity
     const heldMs = isFirst ? firstHeldTimes * tookMs : Math.max(leastHeldMs, heldTimes * tookMs)
     runPlace.elsewhereUntilMs = nowMs + heldMs
   }
 
-  /** Something keeps this thread: a run that began at `fromMs` and is over, or answers of the worker that begin now. */
-  keeps(nowMs: number, fromMs = nowMs): void {
+  /** A run that began at `fromMs` has occupied this thread until now; or answers of the worker do from now on, where nothing is given. */
+  occupies(nowMs: number, fromMs = nowMs): void {
     if (this.#beganAtMs === Infinity) this.#beganAtMs = fromMs
     this.#endedAtMs = nowMs
     this.#askForTurn()
@@ -518,8 +518,7 @@ export class InlineBudget {
    * @param lastMs what the last run of that source took; 0 when unknown.
    */
   awaitsTurn({ runPlace }: PlacedSource, lastMs: number, then: () => void): boolean {
-    const mostMs = runPlace.present === null ? this.#maxMs * shareWithOthers : this.#maxMs // as others wait
-    if (this.#beganAtMs === Infinity || lastMs > mostMs) return false
+    if (this.#beganAtMs === Infinity || lastMs > this.#mostMs(runPlace)) return false
     const nowMs = this.#clock.nowMs()
     if (nowMs < runPlace.elsewhereUntilMs) return false
     const passedMs = nowMs - this.#endedAtMs // answers and requests; what follows the run is expected to take as long
@@ -527,6 +526,11 @@ export class InlineBudget {
     if (this.#endedAtMs - this.#beganAtMs + stepMs < stretchMs || !this.#hasCredit(nowMs)) return false
     this.#resumed.add(then)
     return true
+  }
+
+  /** The longest run of a source on this thread while more waits. */
+  #mostMs({ present }: RunPlace): number {
+    return present === null ? this.#maxMs * shareWithOthers : this.#maxMs
   }
 
   #hasCredit(nowMs = this.#clock.nowMs()): boolean {

@@ -304,7 +304,7 @@ export class Worker {
     if (done === null) return false
     this.#stops.ended(slotId)
     if (times.inline === true) this.#inline?.spent(tookMs, done.source, nowMs)
-    else this.#inline?.keeps(nowMs)
+    else this.#inline?.occupies(nowMs)
     // Reports come by two ways: that of the batch before it may still be under way, and this one's start was not reported.
     done.source.started(slotId)
     this.#reportStarted()

@@ -425,7 +425,7 @@ it.each([
   [0.11, true],
 ])('counts answers of the worker for the run after them: %f ms', (answersMs, awaits) => {
   const { own, time, turns, turn } = withTurns()
-  own.keeps(time.now)
+  own.occupies(time.now)
   expect(turns.length).toBe(1)
   time.now += answersMs
   expect(own.awaitsTurn(source, 0.05, () => {})).toBe(awaits)
